@@ -41,3 +41,8 @@ pub(crate) fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
 pub(crate) fn texts<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
+
+/// Converts a number to the type of its column. The result saturates.
+pub(crate) fn saturating_i64(number: u64) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}

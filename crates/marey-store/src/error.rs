@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow::error::ArrowError;
+use marey_model::table::Table;
 use marey_model::table::stored::SCHEMA_VERSION;
 use parquet::errors::ParquetError;
 use thiserror::Error;
@@ -116,6 +117,17 @@ impl StoreError {
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
+    }
+
+    /// Returns the error of a part that contradicts the manifest or its table.
+    pub(crate) fn part(run: &Path, part: &str, reason: impl Into<String>) -> Self {
+        Self::Part { run: run.to_owned(), part: part.to_owned(), reason: reason.into() }
+    }
+
+    /// Returns a function for `map_err` that adds a run and a table to an error of Arrow.
+    pub(crate) fn arrow(run: &Path, table: &'static Table) -> impl FnOnce(ArrowError) -> Self {
+        let run = run.to_owned();
+        move |source| Self::Arrow { run, table: table.name, source }
     }
 
     /// Returns a hint without a full stop, if one may help.

@@ -235,9 +235,5 @@ fn check_ids(run: &Run, table: &Table, rows: &RecordBatch) -> Result<(), StoreEr
 }
 
 fn unknown_ids(run: &Run, part: &str) -> StoreError {
-    StoreError::Part {
-        run: run.path().to_owned(),
-        part: part.to_owned(),
-        reason: "it refers to ids that have no row in the run".to_owned(),
-    }
+    StoreError::part(run.path(), part, "it refers to ids that have no row in the run")
 }

@@ -178,9 +178,6 @@ impl Names {
 }
 
 fn inconsistent_ids(run: &Run, table: &Table) -> StoreError {
-    StoreError::Part {
-        run: run.path().to_owned(),
-        part: format!("tables/{}", table.name),
-        reason: "the ids of its rows are not consecutive".to_owned(),
-    }
+    let part = format!("tables/{}", table.name);
+    StoreError::part(run.path(), &part, "the ids of its rows are not consecutive")
 }

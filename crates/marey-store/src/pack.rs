@@ -119,11 +119,7 @@ impl Pack {
 
     /// Returns the part of a manifest entry, as a slice of the file.
     pub(crate) fn part(&self, entry: &PartEntry) -> Result<Part, StoreError> {
-        let part_error = |reason: String| StoreError::Part {
-            run: self.path.clone(),
-            part: entry.file.clone(),
-            reason,
-        };
+        let part_error = |reason: String| StoreError::part(&self.path, &entry.file, reason);
         let Some(range) = self.members.get(&entry.file) else {
             return Err(part_error("it is missing".to_owned()));
         };

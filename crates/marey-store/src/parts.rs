@@ -134,9 +134,8 @@ impl Parts {
         table: &'static Table,
         batches: &[RecordBatch],
     ) -> Result<(), StoreError> {
-        let rows = small_parts::concat_sorted(table, batches).map_err(|source| {
-            StoreError::Arrow { run: self.run.clone(), table: table.name, source }
-        })?;
+        let rows = small_parts::concat_sorted(table, batches)
+            .map_err(StoreError::arrow(&self.run, table))?;
         let mut writer = self.begin_part(table, rows.num_rows())?;
         writer.write(&rows)?;
         self.end_part(writer, None)
@@ -175,9 +174,8 @@ impl LazyPart {
         columns: Vec<ArrayRef>,
         parts: &mut Parts,
     ) -> Result<(), StoreError> {
-        let batch = RecordBatch::try_new(arrow_schema(self.table), columns).map_err(|source| {
-            StoreError::Arrow { run: parts.run.clone(), table: self.table.name, source }
-        })?;
+        let batch = RecordBatch::try_new(arrow_schema(self.table), columns)
+            .map_err(StoreError::arrow(&parts.run, self.table))?;
         if batch.num_rows() == 0 {
             return Ok(());
         }

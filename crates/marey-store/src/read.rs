@@ -26,11 +26,7 @@ pub(crate) fn read_table(
     parts: &[Part],
 ) -> Result<RecordBatch, StoreError> {
     let batches = read_batches(run, table, parts).collect::<Result<Vec<_>, _>>()?;
-    concat_batches(&arrow_schema(table), &batches).map_err(|source| StoreError::Arrow {
-        run: run.to_owned(),
-        table: table.name,
-        source,
-    })
+    concat_batches(&arrow_schema(table), &batches).map_err(StoreError::arrow(run, table))
 }
 
 /// Reads the rows of a table in batches, with its declared columns.

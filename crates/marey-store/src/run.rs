@@ -171,8 +171,7 @@ fn open_parts(
 }
 
 fn folder_part(run: &Path, entry: &PartEntry, keeps_open: bool) -> Result<Part, StoreError> {
-    let part_error =
-        |reason: String| StoreError::Part { run: run.to_owned(), part: entry.file.clone(), reason };
+    let part_error = |reason: String| StoreError::part(run, &entry.file, reason);
     // Neither the file nor a folder on its path may be a link out of the run.
     let mut path = run.to_owned();
     for component in entry.file.split('/') {

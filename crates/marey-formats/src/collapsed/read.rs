@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Args, Sample};
+use marey_store::row::Sample;
 use marey_store::{Assembler, NewProcess, Sampled};
 
 use crate::shared::MAX_DEPTH;
@@ -97,13 +97,5 @@ fn add_stack(
         let frame_id = import.run.text_id(frame);
         context_id = import.run.context_id(context_id, NodeKind::Frame, frame_id);
     }
-    Ok(import.run.add_sample(&Sample {
-        process_id,
-        thread_id: None,
-        context_id,
-        name_id,
-        time_nanos: None,
-        value,
-        args: Args::default(),
-    })?)
+    Ok(import.run.add_sample(&Sample::new(process_id, context_id, name_id, value))?)
 }

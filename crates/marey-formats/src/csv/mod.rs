@@ -82,6 +82,7 @@ pub(crate) fn write(
 }
 
 /// A span, an asynchronous span or a device activity.
+#[derive(Default)]
 struct CsvRow {
     kind: &'static str,
     name_id: u32,
@@ -121,20 +122,17 @@ impl CsvRow {
             kind: reader.context(span.context_id).kind.as_str(),
             name_id: span.name_id,
             context_id: Some(span.context_id),
-            track_id: None,
             start_nanos: span.start_nanos,
             duration_nanos: span.duration_nanos,
             self_nanos: span.self_nanos(),
             process_id: reader.thread(span.thread_id).map(|thread| thread.process_id),
             thread_id: Some(span.thread_id),
-            device: None,
-            stream: None,
             category_id: span.category_id,
             args: span.args,
             correlation_id: span.correlation_id,
             external_id: span.external_id,
             is_open: Some(span.is_open),
-            device_columns: DeviceColumns::default(),
+            ..Self::default()
         }
     }
 
@@ -143,19 +141,16 @@ impl CsvRow {
             kind: activity.kind.as_str(),
             name_id: activity.name_id,
             context_id: activity.context_id,
-            track_id: None,
             start_nanos: activity.start_nanos,
             duration_nanos: activity.duration_nanos,
             self_nanos: activity.duration_nanos,
             process_id: Some(activity.process_id),
-            thread_id: None,
             device: Some(activity.device),
             stream: (activity.stream != GpuActivity::NO_STREAM).then_some(activity.stream),
             category_id: activity.category_id,
             args: activity.args,
             correlation_id: activity.correlation_id,
             external_id: activity.external_id,
-            is_open: None,
             device_columns: DeviceColumns {
                 bytes: activity.bytes,
                 grid: activity.grid,
@@ -164,6 +159,7 @@ impl CsvRow {
                 shared_bytes: activity.shared_bytes,
                 graph_node_id: activity.graph_node_id,
             },
+            ..Self::default()
         }
     }
 
@@ -171,21 +167,15 @@ impl CsvRow {
         Self {
             kind: "async",
             name_id: span.name_id,
-            context_id: None,
             track_id: Some(span.track_id),
             start_nanos: span.start_nanos,
             duration_nanos: span.duration_nanos,
             self_nanos: span.duration_nanos,
             process_id: Some(span.process_id),
-            thread_id: None,
-            device: None,
-            stream: None,
             category_id: span.category_id,
             args: span.args,
-            correlation_id: None,
-            external_id: None,
             is_open: Some(span.is_open),
-            device_columns: DeviceColumns::default(),
+            ..Self::default()
         }
     }
 }

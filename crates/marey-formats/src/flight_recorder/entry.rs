@@ -4,27 +4,13 @@ use marey_store::row::{Collective, CollectiveState};
 
 use super::Dump;
 use crate::shared::import::CollectiveEnd;
-use crate::shared::import::ReaderError;
 use crate::shared::pickle::{ElementError, Fields, Value, ValueError, Values, stack_context};
-
-/// The key of the list of entries.
-pub(super) const ENTRIES: &str = "entries";
 
 const NANOS_PER_MILLI: f64 = 1e6;
 
 impl Dump<'_> {
-    /// Adds an entry. Unusable parts of it are counted as lost.
+    /// Adds the collective of an entry. Returns the first error, also of an unusable part.
     pub(super) fn add_entry(
-        &mut self,
-        values: &mut Values,
-        entry: Value,
-        offset: u64,
-    ) -> Result<(), ReaderError> {
-        let result = self.add_collective(values, entry, offset);
-        Ok(self.import.count_unreadable(result, ENTRIES, offset)?)
-    }
-
-    fn add_collective(
         &mut self,
         values: &mut Values,
         entry: Value,

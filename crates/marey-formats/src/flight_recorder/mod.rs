@@ -15,23 +15,20 @@ mod entry;
 use marey_model::args::NewArgs;
 use marey_store::{NewProcess, ProcessGroup};
 
-use self::entry::ENTRIES;
 use crate::shared::group_ranks::GroupRanks;
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
-use crate::shared::pickle::{Document, Fields, Pickle, RowList, Value, Values, read_document};
+use crate::shared::pickle::{Document, Fields, Row, RowList, Value, Values, read_document};
 use crate::shared::rank_in_name::{rank_after_word, rank_at_end};
 
-const ROW_LISTS: &[RowList] = &[RowList { key: ENTRIES, depth: 1 }];
+const ENTRIES: &str = "entries";
 const GROUPS_KEY: &str = "pg_config";
 
 /// Reads a dump.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let rank = rank_after_word(&import.stem).or_else(|| rank_at_end(&import.stem));
     let process_id = import.add_process(NewProcess { pid: -1, rank, ..NewProcess::default() });
-    let is_pickle = input.head()?.first() == Some(&0x80);
-    let mut dump = Dump { import, process_id, args: NewArgs::default() };
-    if is_pickle { dump.read_pickle(input) } else { read_document(input, &mut dump) }
+    read_document(input, &mut Dump { import, process_id, args: NewArgs::default() })
 }
 
 /// A dump that is being read.
@@ -41,46 +38,17 @@ struct Dump<'a> {
     args: NewArgs,
 }
 
-/// Reading of a dump in JSON.
 impl Document for Dump<'_> {
     const NAME: &'static str = "a dump of the flight recorder";
+    const ROW_LISTS: &'static [RowList] = &[RowList { key: ENTRIES, depth: 1 }];
     const LONG_LISTS: &'static [&'static str] = &[ENTRIES];
 
-    fn add(
-        &mut self,
-        key: &str,
-        value: Value,
-        values: &mut Values,
-        offset: u64,
-    ) -> Result<(), ReaderError> {
-        if key == ENTRIES {
-            self.add_entry(values, value, offset)
-        } else {
-            self.add_member(key, value, values, offset)
-        }
-    }
-}
-
-impl Dump<'_> {
-    fn read_pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
-        let mut pickle = Pickle::new(input, ROW_LISTS);
-        let result = loop {
-            match pickle.next_row() {
-                Ok(Some(row)) => self.add_entry(&mut pickle.values, row.value, row.offset)?,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
-        let offset = pickle.offset();
-        for (key, value) in pickle.outer_fields() {
-            if let Some(key) = pickle.values.name(key).filter(|&key| key != ENTRIES) {
-                self.add_member(key, value, &pickle.values, offset)?;
-            }
-        }
-        result
+    /// Adds an entry. Unusable parts of it are counted as lost.
+    fn add_row(&mut self, values: &mut Values, entry: Row) -> Result<(), ReaderError> {
+        let result = self.add_entry(values, entry.value, entry.offset);
+        Ok(self.import.count_unreadable(result, ENTRIES, entry.offset)?)
     }
 
-    /// Adds a member of the dump other than the entries.
     fn add_member(
         &mut self,
         key: &str,
@@ -93,7 +61,9 @@ impl Dump<'_> {
         }
         Ok(self.import.add_metadata(self.process_id, key, values.json(value), offset)?)
     }
+}
 
+impl Dump<'_> {
     /// Sets the ranks of each group, which the dump stores as the text of a list.
     fn set_process_groups(&mut self, groups: Value, values: &Values) {
         for (name, group) in values.pairs(groups).into_iter().flatten() {

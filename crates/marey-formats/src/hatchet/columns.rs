@@ -1,25 +1,10 @@
-//! Collects the metrics and interned names while the nodes are read, in the order of either format.
+//! Collects the metrics while the nodes are read, in the order of either format.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, NodeId};
-
-/// Interned texts. They save memory, because names repeat many times in a file.
-#[derive(Default)]
-pub(super) struct InternedNames(HashSet<Arc<str>>);
-
-impl InternedNames {
-    pub(super) fn intern(&mut self, name: &str) -> Arc<str> {
-        if let Some(interned) = self.0.get(name) {
-            return interned.clone();
-        }
-        let name: Arc<str> = name.into();
-        self.0.insert(name.clone());
-        name
-    }
-}
 
 /// All metrics read so far.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 
 use marey_model::context::NodeKind;
 use marey_model::hatchet::VERSION;
-use marey_model::profile::{Device, NodeId, Overhead, Process, Sketch};
+use marey_model::profile::{Device, NodeId, Overhead, Process};
 
 use super::error::SyntaxCause;
 use super::reader::{Reader, Result};
@@ -20,11 +20,7 @@ impl<T: Tokens> Reader<T> {
                     reader.nodes[id.index()].kind = reader.read_kind()?;
                     Ok(())
                 }),
-                ("sketch", |reader, id| {
-                    let sketch = reader.read_sketch()?;
-                    reader.sketches.push((*id, sketch));
-                    Ok(())
-                }),
+                ("sketch", |reader, id| reader.read_sketch(*id)),
                 ("states", |reader, id| reader.read_states(*id)),
                 ("version", |reader, id| reader.read_if_root(*id, Self::read_version)),
                 ("overhead", |reader, id| reader.read_if_root(*id, Self::read_overhead)),
@@ -44,7 +40,7 @@ impl<T: Tokens> Reader<T> {
         self.read_text_as(|name| NodeKind::ALL.into_iter().find(|kind| kind.as_str() == name))
     }
 
-    fn read_sketch(&mut self) -> Result<Sketch> {
+    fn read_sketch(&mut self, node: NodeId) -> Result<()> {
         self.start_list("the sketch")?;
         let mut buckets = Vec::new();
         let pair_or_end = |token: Token<'_>| match token {
@@ -57,7 +53,8 @@ impl<T: Tokens> Reader<T> {
             buckets.push((bucket, self.read_count()?));
             self.end_list("the end of the pair of bucket and count")?;
         }
-        Ok(buckets.into())
+        self.sketches.push((node, buckets.into()));
+        Ok(())
     }
 
     /// Reads states without children or kernels of their own. They become children like other
@@ -72,11 +69,7 @@ impl<T: Tokens> Reader<T> {
                 &[
                     ("name", Self::read_frame_name),
                     ("metrics", |reader, state| reader.read_metrics(state.id)),
-                    ("sketch", |reader, state| {
-                        let sketch = reader.read_sketch()?;
-                        reader.sketches.push((state.id, sketch));
-                        Ok(())
-                    }),
+                    ("sketch", |reader, state| reader.read_sketch(state.id)),
                 ],
             )?;
             self.check_name(&state)?;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Device, Meta, Node, NodeId, Profile, Sketch};
 
-use super::columns::{InternedNames, MetricColumns};
+use super::columns::MetricColumns;
 use super::error::{SyntaxCause, SyntaxFault};
 use super::token::{Token, Tokens};
 use crate::shared::MAX_DEPTH;
+use crate::shared::interned::InternedTexts;
 
 pub(super) type Result<T> = std::result::Result<T, SyntaxFault>;
 
@@ -19,7 +20,7 @@ pub(super) fn read_profile(tokens: impl Tokens) -> Result<Profile> {
         sketches: Vec::new(),
         meta: Meta::default(),
         placeholder_name: "".into(),
-        names: InternedNames::default(),
+        names: InternedTexts::default(),
         columns: MetricColumns::default(),
     };
     reader.read_list_start()?;
@@ -44,7 +45,7 @@ pub(super) struct Reader<T> {
     pub(super) meta: Meta,
     /// The placeholder name of a node until its name is read.
     placeholder_name: Arc<str>,
-    names: InternedNames,
+    names: InternedTexts,
     columns: MetricColumns,
 }
 

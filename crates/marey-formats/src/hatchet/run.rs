@@ -59,8 +59,7 @@ pub(crate) fn import(input: &mut Input, import: &mut Import) -> Result<(), Reade
         }
     }
     for (key, note) in &profile.meta.notes {
-        let (key, value) = (key.as_str().into(), quoted(note).into());
-        import.run.add_metadata(&Metadata { process_id, thread_id: None, key, value })?;
+        import.run.add_metadata(&Metadata::new(process_id, key, &quoted(note)))?;
     }
     add_header(&profile, process_id, import)?;
     add_devices(&profile.devices, process_id, import)?;
@@ -126,8 +125,7 @@ fn add_header(profile: &Profile, process_id: u32, import: &mut Import) -> Result
     write(&header, Format::Json, &mut file)?;
     let file = String::from_utf8_lossy(&file);
     let value: String = file.lines().map(str::trim_start).collect();
-    let (key, value) = (HEADER_KEY.into(), value.into());
-    Ok(import.run.add_metadata(&Metadata { process_id, thread_id: None, key, value })?)
+    Ok(import.run.add_metadata(&Metadata::new(process_id, HEADER_KEY, &value))?)
 }
 
 /// Returns the headers of the selected imported profiles of a run.
@@ -193,16 +191,8 @@ fn add_metrics(profile: &Profile, process_id: u32, import: &mut Import) -> Resul
         let node = NodeId(index as u32);
         let mut add_sample = |name_id, value, args: &mut NewArgs| -> Result<(), ReaderError> {
             let args = import.run.args(args)?;
-            let (thread_id, time_nanos) = (None, None);
-            Ok(import.run.add_sample(&Sample {
-                process_id,
-                thread_id,
-                context_id,
-                name_id,
-                time_nanos,
-                value,
-                args,
-            })?)
+            let row = Sample::new(process_id, context_id, name_id, value);
+            Ok(import.run.add_sample(&Sample { args, ..row })?)
         };
         for ((metric, next_index), &name) in
             profile.metrics.iter().zip(&mut next_indices).zip(&name_ids)

@@ -10,12 +10,8 @@
 //! Times are microseconds since 1970. Old snapshots have none. Their events get consecutive
 //! nanoseconds from 0, which keeps the order.
 
-mod json;
 mod segment;
 mod trace;
-
-use std::collections::HashSet;
-use std::sync::Arc;
 
 use marey_model::args::NewArgs;
 use marey_model::loss::LossCause;
@@ -24,7 +20,8 @@ use marey_store::row::MemoryBlock;
 
 use crate::shared::import::{Import, ReaderError};
 use crate::shared::input::Input;
-use crate::shared::pickle::{Pickle, Row, RowList, Values, read_document};
+use crate::shared::interned::InternedTexts;
+use crate::shared::pickle::{Document, Row, RowList, Value, Values, read_document};
 use crate::shared::rank_in_name::rank_after_word;
 
 const SEGMENTS: &str = "segments";
@@ -33,16 +30,6 @@ const HOST_TRACES: &str = "host_traces";
 const HOST_SEGMENTS: &str = "host_segments";
 const ANNOTATIONS: &str = "external_annotations";
 
-/// The lists that are read element by element.
-const ROW_LISTS: &[RowList] = &[
-    RowList { key: "", depth: 1 },
-    RowList { key: SEGMENTS, depth: 1 },
-    RowList { key: DEVICE_TRACES, depth: 2 },
-    RowList { key: HOST_SEGMENTS, depth: 1 },
-    RowList { key: HOST_TRACES, depth: 1 },
-    RowList { key: ANNOTATIONS, depth: 1 },
-];
-
 /// Reads a snapshot.
 pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderError> {
     let process_id = import.add_process(NewProcess {
@@ -50,19 +37,17 @@ pub(crate) fn read(input: &mut Input, import: &mut Import) -> Result<(), ReaderE
         rank: rank_after_word(&import.stem),
         ..NewProcess::default()
     });
-    let is_pickle = input.head()?.first() == Some(&0x80);
     let mut snapshot = Snapshot {
         import,
         process_id,
         args: NewArgs::default(),
         blocks: Vec::new(),
-        interned: HashSet::new(),
+        interned: InternedTexts::default(),
         last_nanos: 0,
         captured_nanos: None,
         events_without_time: 0,
     };
-    let result =
-        if is_pickle { snapshot.read_pickle(input) } else { read_document(input, &mut snapshot) };
+    let result = read_document(input, &mut snapshot);
     // Added even after an error, because a snapshot that ends early has blocks too.
     snapshot.add_blocks()?;
     result
@@ -76,7 +61,7 @@ struct Snapshot<'a> {
     /// The blocks so far, whose time is not known yet.
     blocks: Vec<MemoryBlock>,
     /// Interned states of blocks and types of segments.
-    interned: HashSet<Arc<str>>,
+    interned: InternedTexts,
     /// The time of the latest event in the traces.
     last_nanos: i64,
     /// The time of the latest event that is a snapshot.
@@ -85,26 +70,17 @@ struct Snapshot<'a> {
     events_without_time: i64,
 }
 
-impl Snapshot<'_> {
-    fn read_pickle(&mut self, input: &mut Input) -> Result<(), ReaderError> {
-        let mut pickle = Pickle::new(input, ROW_LISTS);
-        let result = loop {
-            match pickle.next_row() {
-                Ok(Some(row)) => self.add_row(&mut pickle.values, row)?,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
-        let offset = pickle.offset();
-        for (key, value) in pickle.outer_fields() {
-            let key = pickle.values.name(key);
-            if let Some(key) = key.filter(|key| ROW_LISTS.iter().all(|list| list.key != *key)) {
-                let value = pickle.values.json(value);
-                self.import.add_metadata(self.process_id, key, value, offset)?;
-            }
-        }
-        result
-    }
+impl Document for Snapshot<'_> {
+    const NAME: &'static str = "a memory snapshot";
+    const ROW_LISTS: &'static [RowList] = &[
+        RowList { key: "", depth: 1 },
+        RowList { key: SEGMENTS, depth: 1 },
+        RowList { key: DEVICE_TRACES, depth: 2 },
+        RowList { key: HOST_SEGMENTS, depth: 1 },
+        RowList { key: HOST_TRACES, depth: 1 },
+        RowList { key: ANNOTATIONS, depth: 1 },
+    ];
+    const LONG_LISTS: &'static [&'static str] = &[];
 
     fn add_row(&mut self, values: &mut Values, row: Row) -> Result<(), ReaderError> {
         let result = match row.key {
@@ -122,6 +98,18 @@ impl Snapshot<'_> {
         Ok(self.import.count_unreadable(result, key, row.offset)?)
     }
 
+    fn add_member(
+        &mut self,
+        key: &str,
+        value: Value,
+        values: &Values,
+        offset: u64,
+    ) -> Result<(), ReaderError> {
+        Ok(self.import.add_metadata(self.process_id, key, values.json(value), offset)?)
+    }
+}
+
+impl Snapshot<'_> {
     /// Adds the blocks to the run.
     fn add_blocks(self) -> Result<(), ReaderError> {
         let time_nanos = self.captured_nanos.unwrap_or(self.last_nanos);

@@ -1,6 +1,5 @@
 //! Reads the memory that an allocator owns: segments and their blocks.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use marey_model::context::NodeKind;
@@ -58,7 +57,7 @@ impl Snapshot<'_> {
             stream: fields.take_int(values, "stream").map(|stream| stream as u64),
             address: fields.take_int(values, "address").ok_or(ValueError::MissingField)? as u64,
             bytes: fields.take_int(values, "total_size").ok_or(ValueError::MissingField)?,
-            kind: intern(&mut self.interned, segment_type),
+            kind: self.interned.intern(segment_type),
             other_fields: fields,
         };
         Ok((segment, blocks.to_vec()))
@@ -76,7 +75,7 @@ impl Snapshot<'_> {
         let mut fields = Fields::from_dict(values, block)?;
         let bytes = fields.take_int(values, "size").ok_or(ValueError::MissingField)?;
         let state = fields.take_name(values, "state").ok_or(ValueError::MissingField)?;
-        let state = intern(&mut self.interned, state);
+        let state = self.interned.intern(state);
         let address =
             fields.take_int(values, "address").map_or(*next_address, |address| address as u64);
         *next_address = address.wrapping_add_signed(bytes);
@@ -135,14 +134,4 @@ fn scope_context(values: &Values, scopes: &[Value], run: &mut Assembler) -> Opti
         let name_id = run.text_id(name);
         Some(run.context_id(parent.unwrap_or(Assembler::ROOT), NodeKind::Scope, name_id))
     })
-}
-
-/// Interns a word that many rows share.
-fn intern(interned: &mut HashSet<Arc<str>>, word: &str) -> Arc<str> {
-    if let Some(existing) = interned.get(word) {
-        return Arc::clone(existing);
-    }
-    let new_word: Arc<str> = word.into();
-    interned.insert(Arc::clone(&new_word));
-    new_word
 }

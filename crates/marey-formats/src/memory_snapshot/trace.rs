@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use marey_store::row::{Instant, InstantScope, MemoryAction, MemoryEvent};
+use marey_store::row::{Instant, MemoryAction, MemoryEvent};
 
 use super::Snapshot;
 use crate::shared::pickle::{ElementError, Fields, Row, Value, ValueError, Values, stack_context};
@@ -47,22 +47,15 @@ impl Snapshot<'_> {
             self.captured_nanos = self.captured_nanos.max(Some(time_nanos));
         }
         let args = run.args(&mut self.args)?;
+        let device_type = Arc::clone(if device.is_some() { &CUDA } else { &CPU });
         run.add_memory_event(&MemoryEvent {
-            time_nanos,
-            process_id: self.process_id,
-            thread_id: None,
-            action,
-            device_type: Arc::clone(if device.is_some() { &CUDA } else { &CPU }),
             device,
             stream,
             address,
-            bytes,
-            allocated_bytes: None,
-            reserved_bytes: None,
-            peak_bytes: None,
             context_id,
             category_id,
             args,
+            ..MemoryEvent::new(self.process_id, device_type, action, time_nanos, bytes)
         })?;
         Ok(stack_result.and(args_result)?)
     }
@@ -77,15 +70,9 @@ impl Snapshot<'_> {
         let args_result = fields.add_to_args(values, "", &mut self.args);
         let name_id = run.text_id(name);
         let args = run.args(&mut self.args)?;
-        run.add_instant(&Instant {
-            time_nanos: time_micros.saturating_mul(1000),
-            process_id: self.process_id,
-            thread_id: None,
-            scope: InstantScope::Process,
-            name_id,
-            category_id: None,
-            args,
-        })?;
+        let time_nanos = time_micros.saturating_mul(1000);
+        let row = Instant::new(self.process_id, name_id, time_nanos);
+        run.add_instant(&Instant { args, ..row })?;
         Ok(args_result?)
     }
 }

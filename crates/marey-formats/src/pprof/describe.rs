@@ -20,24 +20,24 @@ pub(super) fn add_metadata(
     let mut writer = MetadataWriter { stacks, process_id, import };
     let file = writer.file_metadata()?;
     if file != metadata::File::default() {
-        writer.add("pprof.file".to_owned(), &file)?;
+        writer.add("pprof.file", &file)?;
     }
     let mappings = writer.stacks.tables.mappings.clone();
     for (id, &(offset, _)) in &mappings {
         let mapping = decode_entry(&mappings, *id).unwrap_or_default();
         let mapping = writer.mapping_metadata(mapping, offset)?;
-        writer.add(format!("pprof.mapping.{id}"), &mapping)?;
+        writer.add(&format!("pprof.mapping.{id}"), &mapping)?;
     }
     let functions = writer.stacks.tables.functions.clone();
     for (id, &(offset, _)) in &functions {
         let function = decode_entry(&functions, *id).unwrap_or_default();
         let function = writer.function_metadata(function, offset)?;
-        writer.add(format!("pprof.function.{id}"), &function)?;
+        writer.add(&format!("pprof.function.{id}"), &function)?;
     }
     let locations = writer.stacks.tables.locations.clone();
     for id in locations.keys() {
         let location = location_metadata(&decode_entry(&locations, *id).unwrap_or_default());
-        writer.add(format!("pprof.location.{id}"), &location)?;
+        writer.add(&format!("pprof.location.{id}"), &location)?;
     }
     Ok(())
 }
@@ -106,14 +106,9 @@ impl MetadataWriter<'_, '_, '_> {
         Ok(self.stacks.text(text_index, offset, self.import)?.into_owned())
     }
 
-    fn add(&mut self, key: String, metadata: &impl Serialize) -> Result<(), ReaderError> {
+    fn add(&mut self, key: &str, metadata: &impl Serialize) -> Result<(), ReaderError> {
         let value = serde_json::to_string(metadata).expect("texts and numbers can be serialized");
-        Ok(self.import.run.add_metadata(&Metadata {
-            process_id: self.process_id,
-            thread_id: None,
-            key: key.into(),
-            value: value.into(),
-        })?)
+        Ok(self.import.run.add_metadata(&Metadata::new(self.process_id, key, &value))?)
     }
 }
 

@@ -131,15 +131,9 @@ impl Reader<'_, '_> {
         let thread_id = self.thread_id(thread_labels);
         for (name_id, value) in name_ids.iter().zip(sample.value) {
             let Some(name_id) = *name_id else { continue };
-            self.import.run.add_sample(&row::Sample {
-                process_id: self.process_id,
-                thread_id,
-                context_id,
-                name_id,
-                time_nanos: None,
-                value: MetricValue::Int(value),
-                args: args.clone(),
-            })?;
+            let value = MetricValue::Int(value);
+            let row = row::Sample::new(self.process_id, context_id, name_id, value);
+            self.import.run.add_sample(&row::Sample { thread_id, args: args.clone(), ..row })?;
         }
         Ok(())
     }

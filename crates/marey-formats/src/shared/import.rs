@@ -110,12 +110,7 @@ impl Import {
         offset: u64,
     ) -> Result<(), StoreError> {
         match json {
-            Ok(json) => self.run.add_metadata(&Metadata {
-                process_id,
-                thread_id: None,
-                key: key.into(),
-                value: json.into(),
-            }),
+            Ok(json) => self.run.add_metadata(&Metadata::new(process_id, key, &json)),
             Err(error) => {
                 let cause = format!("`{key}`: {error}");
                 self.lose(LossCause::Unreadable, 1, offset, cause);

@@ -6,6 +6,7 @@ pub(crate) mod format;
 pub(crate) mod group_ranks;
 pub(crate) mod import;
 pub(crate) mod input;
+pub(crate) mod interned;
 pub(crate) mod json;
 pub(crate) mod pickle;
 pub(crate) mod protobuf;

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_store::row::Args;
 use marey_store::{Assembler, Slice};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -173,20 +172,10 @@ impl Evented {
             return Ok(());
         }
         let OpenFrame { name_id, start_nanos, order, .. } = *open_frame;
-        Ok(file.import.run.add_slice(&Slice {
-            thread_id: self.thread_id,
-            start_nanos,
-            duration_nanos: self.last_nanos.saturating_sub(start_nanos),
-            order,
-            kind: NodeKind::Frame,
-            name_id,
-            step: None,
-            is_open,
-            category_id: None,
-            correlation_id: None,
-            external_id: None,
-            args: Args::default(),
-        })?)
+        let duration_nanos = self.last_nanos.saturating_sub(start_nanos);
+        let kind = NodeKind::Frame;
+        let slice = Slice::new(self.thread_id, kind, name_id, start_nanos, duration_nanos);
+        Ok(file.import.run.add_slice(&Slice { order, is_open, ..slice })?)
     }
 
     /// Adds the interval since the last event as a sample.

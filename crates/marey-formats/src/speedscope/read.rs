@@ -215,9 +215,7 @@ impl<'de> Visitor<'de> for &mut FileReader<'_> {
             }
         }
         for list in buffered {
-            ProfileListReader(self)
-                .deserialize(&mut raw_deserializer(&list))
-                .map_err(de::Error::custom)?;
+            ProfileListReader(self).deserialize(&*list).map_err(de::Error::custom)?;
         }
         Ok(())
     }
@@ -359,23 +357,15 @@ impl<'de> Visitor<'de> for ProfileReader<'_, '_> {
             }
         }
         for list in events {
-            self.events_seed()
-                .deserialize(&mut raw_deserializer(&list))
-                .map_err(de::Error::custom)?;
+            self.events_seed().deserialize(&*list).map_err(de::Error::custom)?;
         }
         for list in weights {
-            self.weights_seed()
-                .deserialize(&mut raw_deserializer(&list))
-                .map_err(de::Error::custom)?;
+            self.weights_seed().deserialize(&*list).map_err(de::Error::custom)?;
         }
         self.samples.lose_unweighted(self.file);
         let extent = self.add_extent_metadata();
         self.file.stash_error(extent)
     }
-}
-
-fn raw_deserializer(text: &RawValue) -> serde_json::Deserializer<serde_json::de::StrRead<'_>> {
-    serde_json::Deserializer::from_str(text.get())
 }
 
 /// Receives the elements of a list one by one.

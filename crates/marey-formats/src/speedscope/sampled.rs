@@ -5,7 +5,7 @@ use std::mem;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Args, Sample};
+use marey_store::row::Sample;
 use marey_store::{Assembler, Sampled};
 use serde_json::value::RawValue;
 
@@ -155,14 +155,8 @@ impl SampleAdder {
         };
         let run = &mut file.import.run;
         run.show_samples(self.shown);
-        Ok(run.add_sample(&Sample {
-            process_id: file.process_id,
-            thread_id: Some(self.thread_id),
-            context_id,
-            name_id: self.name_id,
-            time_nanos,
-            value,
-            args: Args::default(),
-        })?)
+        let thread_id = Some(self.thread_id);
+        let row = Sample::new(file.process_id, context_id, self.name_id, value);
+        Ok(run.add_sample(&Sample { thread_id, time_nanos, ..row })?)
     }
 }

@@ -1,11 +1,11 @@
-//! Writes the messages of an event file. The field numbers are those of `TensorFlow`
-//! (`event.proto`, `summary.proto`), and only fields that are written are declared.
+//! Writes the messages of an event file.
 
 use std::io::{self, Write};
 
 use prost::Message;
 
 use super::flame::Picture;
+use super::message::{Content, Event, Image, Payload, Summary, Value};
 use super::record;
 
 /// The version in the first record of a file.
@@ -13,59 +13,6 @@ const VERSION: &str = "brain.Event:2";
 
 /// The number of colour channels: red, green and blue.
 const RGB_CHANNELS: i32 = 3;
-
-#[derive(Clone, PartialEq, Message)]
-struct Event {
-    /// In seconds since 1970.
-    #[prost(double, tag = "1")]
-    wall_time_secs: f64,
-    #[prost(int64, tag = "2")]
-    step: i64,
-    #[prost(oneof = "Payload", tags = "3, 5")]
-    payload: Option<Payload>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum Payload {
-    #[prost(string, tag = "3")]
-    FileVersion(String),
-    #[prost(message, tag = "5")]
-    Summary(Summary),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Summary {
-    #[prost(message, repeated, tag = "1")]
-    value: Vec<Value>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Value {
-    #[prost(string, tag = "1")]
-    tag: String,
-    #[prost(oneof = "Content", tags = "2, 4")]
-    content: Option<Content>,
-}
-
-#[derive(Clone, PartialEq, prost::Oneof)]
-enum Content {
-    #[prost(float, tag = "2")]
-    SimpleValue(f32),
-    #[prost(message, tag = "4")]
-    Image(Image),
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Image {
-    #[prost(int32, tag = "1")]
-    height: i32,
-    #[prost(int32, tag = "2")]
-    width: i32,
-    #[prost(int32, tag = "3")]
-    colorspace: i32,
-    #[prost(bytes = "vec", tag = "4")]
-    encoded_image_string: Vec<u8>,
-}
 
 /// An event file that is being written.
 pub(super) struct Events<'o> {

@@ -15,6 +15,7 @@
 
 mod event;
 mod flame;
+mod message;
 mod metrics;
 mod record;
 mod steps;

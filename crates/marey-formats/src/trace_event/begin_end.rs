@@ -65,8 +65,7 @@ impl EventConverter {
             return Ok(());
         };
         merge_end_args(event, &mut open_event.args);
-        let duration_nanos = times.start_nanos.saturating_sub(open_event.start_nanos).max(0);
-        add_slice(open_event, owner.thread_id, duration_nanos, false, import)
+        add_slice(open_event, owner.thread_id, times.start_nanos, false, import)
     }
 
     pub(super) fn end_async(
@@ -83,8 +82,7 @@ impl EventConverter {
             return Ok(());
         };
         merge_end_args(event, &mut open_event.args);
-        let duration_nanos = times.start_nanos.saturating_sub(open_event.start_nanos).max(0);
-        add_async_span(open_event, duration_nanos, false, import)
+        add_async_span(open_event, times.start_nanos, false, import)
     }
 
     /// Adds the events that have not ended. They last until the end of their process, so that no
@@ -96,13 +94,11 @@ impl EventConverter {
         let (slices, async_spans) = std::mem::take(&mut self.open_events).into_unfinished();
         for (thread, open_event) in slices {
             let end_nanos = process_end_nanos(open_event.process_id, import);
-            let duration_nanos = end_nanos.saturating_sub(open_event.start_nanos).max(0);
-            add_slice(open_event, thread, duration_nanos, true, import)?;
+            add_slice(open_event, thread, end_nanos, true, import)?;
         }
         for open_event in async_spans {
             let end_nanos = process_end_nanos(open_event.process_id, import);
-            let duration_nanos = end_nanos.saturating_sub(open_event.start_nanos).max(0);
-            add_async_span(open_event, duration_nanos, true, import)?;
+            add_async_span(open_event, end_nanos, true, import)?;
         }
         Ok(())
     }
@@ -112,33 +108,21 @@ impl EventConverter {
 fn add_slice(
     open_event: OpenEvent,
     thread_id: u32,
-    duration_nanos: i64,
+    end_nanos: i64,
     is_open: bool,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     let OpenEvent { start_nanos, order, name_id, category_id, mut args, .. } = open_event;
+    let duration_nanos = end_nanos.saturating_sub(start_nanos).max(0);
     let args = import.run.args(&mut args)?;
-    import.run.add_slice(&Slice {
-        thread_id,
-        start_nanos,
-        duration_nanos,
-        order,
-        kind: NodeKind::Scope,
-        name_id,
-        step: None,
-        is_open,
-        category_id,
-        correlation_id: None,
-        external_id: None,
-        args,
-    })?;
-    Ok(())
+    let slice = Slice::new(thread_id, NodeKind::Scope, name_id, start_nanos, duration_nanos);
+    Ok(import.run.add_slice(&Slice { order, is_open, category_id, args, ..slice })?)
 }
 
 /// Adds an asynchronous span that has ended, or one that stays open.
 fn add_async_span(
     open_event: OpenEvent,
-    duration_nanos: i64,
+    end_nanos: i64,
     is_open: bool,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
@@ -147,7 +131,7 @@ fn add_async_span(
     let args = import.run.args(&mut args)?;
     import.run.add_async_span(&AsyncSpan {
         start_nanos,
-        duration_nanos,
+        duration_nanos: end_nanos.saturating_sub(start_nanos).max(0),
         process_id,
         track_id,
         name_id,

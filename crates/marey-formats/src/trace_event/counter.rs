@@ -73,16 +73,8 @@ fn add_value(
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     let name_id = import.run.text_id(name);
-    import.run.add_metric(&Metric {
-        time_nanos,
-        thread_id: owner.thread_id,
-        context_id,
-        name_id,
-        sessions: 0,
-        phase: 0,
-        value,
-    })?;
-    Ok(())
+    let row = Metric::new(owner.thread_id, context_id, name_id, time_nanos, value);
+    Ok(import.run.add_metric(&row)?)
 }
 
 /// Returns the value of a counter. A string stays a text, unless it is a number that JSON cannot

@@ -29,21 +29,9 @@ pub(super) fn add(
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     let mut row = MemoryEvent {
-        time_nanos,
-        process_id: owner.process_id,
         thread_id: Some(owner.thread_id),
-        action,
-        device_type: "".into(),
-        device: None,
-        stream: None,
-        address: None,
-        bytes: 0,
-        allocated_bytes: None,
-        reserved_bytes: None,
-        peak_bytes: None,
-        context_id: None,
         category_id: event.category().map(|category| import.run.text_id(&category)),
-        args: marey_store::row::Args::default(),
+        ..MemoryEvent::new(owner.process_id, "".into(), action, time_nanos, 0)
     };
     for (key, value) in event.args() {
         match (&*key, parse_integer(value)) {

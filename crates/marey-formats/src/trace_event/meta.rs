@@ -132,7 +132,7 @@ impl TraceMetadata {
             apply_label(label, threads, import)?;
         }
         for (key, value) in std::mem::take(&mut self.entries) {
-            apply_entry(&key, value, threads, import)?;
+            apply_entry(&key, &value, threads, import)?;
         }
         for process in threads.all_processes() {
             import.run.process_mut(process).is_complete = is_complete;
@@ -199,29 +199,29 @@ fn apply_label(
 
 fn apply_entry(
     key: &str,
-    value: String,
+    value: &str,
     threads: &mut Threads,
     import: &mut Import,
 ) -> Result<(), ReaderError> {
     match key {
         "deviceProperties" => {
-            if let Ok(devices) = serde_json::from_str::<Vec<&RawValue>>(&value) {
+            if let Ok(devices) = serde_json::from_str::<Vec<&RawValue>>(value) {
                 return add_devices(&devices, threads, import);
             }
         }
         "distributedInfo" => {
             let DistributedInfo { rank, pg_config } =
-                serde_json::from_str(&value).unwrap_or_default();
+                serde_json::from_str(value).unwrap_or_default();
             set_rank(rank, threads, import);
             let groups = pg_config.and_then(|groups| serde_json::from_str(groups.get()).ok());
             set_groups(groups.unwrap_or_default(), import);
         }
         "host_name" => {
-            let host: String = serde_json::from_str(&value).unwrap_or_default();
+            let host: String = serde_json::from_str(value).unwrap_or_default();
             set_host(&host, threads, import);
         }
         "marey" => {
-            let RecorderInfo { losses, process } = serde_json::from_str(&value).unwrap_or_default();
+            let RecorderInfo { losses, process } = serde_json::from_str(value).unwrap_or_default();
             set_rank(process.rank, threads, import);
             set_host(&process.host, threads, import);
             let device_process_id = threads.device_process(import);
@@ -234,9 +234,7 @@ fn apply_entry(
         _ => {}
     }
     let process_id = threads.device_process(import);
-    let (key, value) = (Arc::from(key), Arc::from(value));
-    import.run.add_metadata(&Metadata { process_id, thread_id: None, key, value })?;
-    Ok(())
+    Ok(import.run.add_metadata(&Metadata::new(process_id, key, value))?)
 }
 
 /// Sets the rank of processes without one.

@@ -1,10 +1,7 @@
 //! Runs and rows that tests build.
 
 use marey_model::context::NodeKind;
-use marey_model::metric::MetricValue;
-use marey_store::row::{
-    ActivityKind, Args, AsyncSpan, GpuActivity, Instant, InstantScope, Metric, Sample,
-};
+use marey_store::row::{ActivityKind, Args, AsyncSpan, GpuActivity};
 use marey_store::{Assembler, Run, Slice};
 use tempfile::TempDir;
 
@@ -32,40 +29,6 @@ pub(crate) fn kernel(
     GpuActivity {
         stream: 7,
         ..GpuActivity::new(process_id, ActivityKind::Kernel, name_id, start_nanos, duration_nanos)
-    }
-}
-
-pub(crate) fn metric(
-    thread_id: u32,
-    context_id: u32,
-    name_id: u32,
-    time_nanos: i64,
-    value: MetricValue,
-) -> Metric {
-    Metric { time_nanos, thread_id, context_id, name_id, sessions: 0, phase: 0, value }
-}
-
-pub(crate) fn sample(process_id: u32, context_id: u32, name_id: u32, value: MetricValue) -> Sample {
-    Sample {
-        process_id,
-        thread_id: None,
-        context_id,
-        name_id,
-        time_nanos: None,
-        value,
-        args: Args::default(),
-    }
-}
-
-pub(crate) fn instant(process_id: u32, name_id: u32, time_nanos: i64) -> Instant {
-    Instant {
-        time_nanos,
-        process_id,
-        thread_id: None,
-        scope: InstantScope::Process,
-        name_id,
-        category_id: None,
-        args: Args::default(),
     }
 }
 

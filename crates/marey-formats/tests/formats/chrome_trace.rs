@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
-use crate::build::{build_run, metric, slice};
+use crate::build::{build_run, slice};
 use crate::dump::{dump, export_bytes, import_bytes};
 use crate::kineto::{ranks, recorded, scene};
 
@@ -117,7 +117,8 @@ fn build_thread(
                 let kind = if *name == "state" { NodeKind::State } else { NodeKind::Scope };
                 context_id = run.context_id(context_id, kind, name_id);
             }
-            let row = metric(thread_id, context_id, run.text_id(name), *time_nanos, value.clone());
+            let row =
+                Metric::new(thread_id, context_id, run.text_id(name), *time_nanos, value.clone());
             run.add_metric(&Metric { sessions: 1, ..row }).unwrap();
         }
     })

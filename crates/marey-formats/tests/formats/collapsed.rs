@@ -2,13 +2,14 @@
 
 use marey_formats::{Format, ImportError, LeftOut};
 use marey_model::context::NodeKind;
-use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
+use marey_store::row::Sample;
 use marey_store::{Assembler, NewProcess, Run};
 use proptest::prelude::*;
 
-use crate::build::{build_run, sample};
+use crate::build::build_run;
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
+use crate::faults::warnings;
 
 /// Returns a run as text.
 fn export_text(run: &Run) -> (String, LeftOut) {
@@ -56,7 +57,7 @@ fn build_samples(stacks: &[(Vec<&str>, MetricValue)]) -> (tempfile::TempDir, Run
                 let name_id = run.text_id(frame);
                 run.context_id(context, NodeKind::Frame, name_id)
             });
-            run.add_sample(&sample(process_id, context_id, name_id, value.clone())).unwrap();
+            run.add_sample(&Sample::new(process_id, context_id, name_id, value.clone())).unwrap();
         }
     })
 }
@@ -85,31 +86,23 @@ fn separators_in_names_are_replaced_and_counted() {
 #[test]
 fn malformed_lines_are_counted() {
     let content = b"a;b 1\nno number here\na;b inf\n7\n\xff 1\na 1e\na 1e400\na 2e3\nlast;line 5";
-    let imported = import_bytes(content).unwrap().imported;
-    assert_eq!(imported.events, 3);
-    let [warning] = imported.files[0].warnings.as_slice() else { panic!("{imported:?}") };
-    assert_eq!(
-        (warning.count, warning.first.to_string().as_str()),
-        (6, "byte 6: the line does not end with a number")
-    );
+    let run = import_bytes(content).unwrap();
+    assert_eq!(run.imported.events, 3);
+    let expected = ["unreadable_events 6 byte 6: the line does not end with a number"];
+    assert_eq!(warnings(&run), expected);
 
     let deep = format!("{} 1\na 1\n", "a;".repeat(10_000));
-    let imported = import_bytes(deep.as_bytes()).unwrap().imported;
-    let warning = &imported.files[0].warnings[0];
-    let first = "byte 0: the stack has more than 10000 frames";
-    assert_eq!((warning.count, warning.first.to_string().as_str()), (1, first));
+    let expected = ["unsupported_events 1 byte 0: the stack has more than 10000 frames"];
+    assert_eq!(warnings(&import_bytes(deep.as_bytes()).unwrap()), expected);
 }
 
 #[test]
 fn an_endless_line_is_refused() {
     let content = [&b"a 1\n"[..], &vec![b'x'; (16 << 20) + 1]].concat();
-    let imported = import_bytes(&content).unwrap().imported;
-    assert_eq!(imported.events, 1);
-    let [warning] = imported.files[0].warnings.as_slice() else { panic!("{imported:?}") };
-    assert_eq!(
-        (warning.loss, warning.first.to_string().as_str()),
-        (LossCause::Truncated, "byte 4: the line has more than 16777216 bytes")
-    );
+    let run = import_bytes(&content).unwrap();
+    assert_eq!(run.imported.events, 1);
+    let expected = ["truncated_files 1 byte 4: the line has more than 16777216 bytes"];
+    assert_eq!(warnings(&run), expected);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use marey_store::row::{GpuActivity, Instant};
 use marey_store::{NewProcess, Run, Slice};
 use proptest::prelude::*;
 
-use crate::build::{async_span, build_run, instant, kernel, slice};
+use crate::build::{async_span, build_run, kernel, slice};
 use crate::dump::export_bytes;
 
 pub(crate) const SPECIAL_CHARACTERS: &str = "=cmd|'/c'!A1, \"q\"\r\n;é\u{0}";
@@ -55,7 +55,7 @@ pub(crate) fn run(name: &str) -> (tempfile::TempDir, Run) {
         })
         .unwrap();
         run.add_async_span(&async_span(process, track_id, name_id, (105, 1))).unwrap();
-        run.add_instant(&Instant { args, ..instant(process, name_id, 101) }).unwrap();
+        run.add_instant(&Instant { args, ..Instant::new(process, name_id, 101) }).unwrap();
     })
 }
 

@@ -92,245 +92,190 @@ trait Line: Row {
 
 impl Line for Span {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
         format!(
-            "{}+{} children={} {} {}{}{}{}{}",
-            row.start_nanos,
-            row.duration_nanos,
-            row.children_nanos,
-            dump.thread(row.thread_id),
-            dump.path(row.context_id),
-            if row.is_open { " open" } else { "" },
-            id_text(row.correlation_id, row.external_id),
-            dump.category(row.category_id),
-            dump.args(&row.args)
+            "{}+{} children={} {} {}{}{}{}",
+            self.start_nanos,
+            self.duration_nanos,
+            self.children_nanos,
+            dump.thread(self.thread_id),
+            dump.path(self.context_id),
+            open_text(self.is_open),
+            id_text(self.correlation_id, self.external_id),
+            dump.details(self.category_id, &self.args)
         )
     }
 }
 
 impl Line for AsyncSpan {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { start_nanos, duration_nanos, .. } = self;
         format!(
-            "{}+{} {} track={} {:?}{}{}{}",
-            row.start_nanos,
-            row.duration_nanos,
-            dump.process(row.process_id),
-            dump.reader.text(row.track_id),
-            dump.reader.text(row.name_id),
-            if row.is_open { " open" } else { "" },
-            dump.category(row.category_id),
-            dump.args(&row.args)
+            "{start_nanos}+{duration_nanos} {} track={} {:?}{}{}",
+            dump.process(self.process_id),
+            dump.text(self.track_id),
+            dump.text(self.name_id),
+            open_text(self.is_open),
+            dump.details(self.category_id, &self.args)
         )
     }
 }
 
 impl Line for Instant {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { time_nanos, scope, .. } = self;
         format!(
-            "{} {} {:?} {:?} {:?}{}{}",
-            row.time_nanos,
-            dump.process(row.process_id),
-            row.thread_id.map(|id| dump.thread(id)),
-            row.scope,
-            dump.reader.text(row.name_id),
-            dump.category(row.category_id),
-            dump.args(&row.args)
+            "{time_nanos} {} {:?} {scope:?} {:?}{}",
+            dump.process(self.process_id),
+            self.thread_id.map(|id| dump.thread(id)),
+            dump.text(self.name_id),
+            dump.details(self.category_id, &self.args)
         )
     }
 }
 
 impl Line for Flow {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { time_nanos, point, flow_id, is_enclosing, .. } = self;
         format!(
-            "{} {} {:?} id={} enclosing={} {:?}{}{}",
-            row.time_nanos,
-            dump.thread(row.thread_id),
-            row.point,
-            row.flow_id,
-            row.is_enclosing,
-            dump.reader.text(row.name_id),
-            dump.category(row.category_id),
-            dump.args(&row.args)
+            "{time_nanos} {} {point:?} id={flow_id} enclosing={is_enclosing} {:?}{}",
+            dump.thread(self.thread_id),
+            dump.text(self.name_id),
+            dump.details(self.category_id, &self.args)
         )
     }
 }
 
 impl Line for Metric {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
         format!(
             "{} {} {} {:?} {}",
-            row.time_nanos,
-            dump.thread(row.thread_id),
-            dump.path(row.context_id),
-            dump.reader.text(row.name_id),
-            value(&row.value)
+            self.time_nanos,
+            dump.thread(self.thread_id),
+            dump.path(self.context_id),
+            dump.text(self.name_id),
+            value(&self.value)
         )
     }
 }
 
 impl Line for Sample {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
         format!(
             "{} {:?} {} {:?} {:?} {}{}",
-            dump.process(row.process_id),
-            row.thread_id.map(|id| dump.thread(id)),
-            dump.path(row.context_id),
-            dump.reader.text(row.name_id),
-            row.time_nanos,
-            value(&row.value),
-            dump.args(&row.args)
+            dump.process(self.process_id),
+            self.thread_id.map(|id| dump.thread(id)),
+            dump.path(self.context_id),
+            dump.text(self.name_id),
+            self.time_nanos,
+            value(&self.value),
+            dump.args(&self.args)
         )
     }
 }
 
 impl Line for Variable {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { time_nanos, line, .. } = self;
         format!(
-            "{} {:?} {} {} {}:{} {} {} {}",
-            dump.process(row.process_id),
-            row.thread_id.map(|id| dump.thread(id)),
-            row.time_nanos,
-            dump.reader.text(row.function_id),
-            dump.reader.text(row.file_id),
-            row.line,
-            dump.reader.text(row.name_id),
-            dump.reader.text(row.type_id),
-            value(&row.value)
+            "{} {:?} {time_nanos} {} {}:{line} {} {} {}",
+            dump.process(self.process_id),
+            self.thread_id.map(|id| dump.thread(id)),
+            dump.text(self.function_id),
+            dump.text(self.file_id),
+            dump.text(self.name_id),
+            dump.text(self.type_id),
+            value(&self.value)
         )
     }
 }
 
 impl Line for Step {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
-        format!(
-            "{}+{} {} {} {}",
-            row.start_nanos,
-            row.duration_nanos,
-            dump.thread(row.thread_id),
-            dump.path(row.context_id),
-            row.number
-        )
+        let Self { start_nanos, duration_nanos, number, .. } = self;
+        let (thread, path) = (dump.thread(self.thread_id), dump.path(self.context_id));
+        format!("{start_nanos}+{duration_nanos} {thread} {path} {number}")
     }
 }
 
 impl Line for GpuActivity {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { start_nanos, duration_nanos, device, stream, kind, .. } = self;
+        let Self { graph_node_id, grid, block, registers, shared_bytes, bytes, .. } = self;
         format!(
-            "{}+{} {} device={} stream={} {:?} {:?} at={:?}{} graph_node={:?} grid={:?} block={:?} registers={:?} shared={:?} bytes={:?}{}{}",
-            row.start_nanos,
-            row.duration_nanos,
-            dump.process(row.process_id),
-            row.device,
-            row.stream,
-            row.kind,
-            dump.reader.text(row.name_id),
-            row.context_id.map(|id| dump.path(id)),
-            id_text(row.correlation_id, row.external_id),
-            row.graph_node_id,
-            row.grid,
-            row.block,
-            row.registers,
-            row.shared_bytes,
-            row.bytes,
-            dump.category(row.category_id),
-            dump.args(&row.args)
+            "{start_nanos}+{duration_nanos} {} device={device} stream={stream} {kind:?} {:?} \
+            at={:?}{} graph_node={graph_node_id:?} grid={grid:?} block={block:?} \
+            registers={registers:?} shared={shared_bytes:?} bytes={bytes:?}{}",
+            dump.process(self.process_id),
+            dump.text(self.name_id),
+            self.context_id.map(|id| dump.path(id)),
+            id_text(self.correlation_id, self.external_id),
+            dump.details(self.category_id, &self.args)
         )
     }
 }
 
 impl Line for Collective {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { start_nanos, duration_nanos, created_nanos, device, stream, .. } = self;
+        let Self { group_size, sequence, in_elements, out_elements, state, is_p2p, .. } = self;
         format!(
-            "{}+{:?} created={:?} {} device={:?} stream={:?} {:?} group={:?} ranks={:?} size={:?} sequence={:?} dtype={:?} in={:?} out={:?} {:?} p2p={} at={:?}{}",
-            row.start_nanos,
-            row.duration_nanos,
-            row.created_nanos,
-            dump.process(row.process_id),
-            row.device,
-            row.stream,
-            dump.reader.text(row.name_id),
-            dump.reader.text(row.group_id),
-            row.group_ranks_id.map(|id| dump.reader.text(id)),
-            row.group_size,
-            row.sequence,
-            row.dtype_id.map(|id| dump.reader.text(id)),
-            row.in_elements,
-            row.out_elements,
-            row.state,
-            row.is_p2p,
-            row.context_id.map(|id| dump.path(id)),
-            dump.args(&row.args)
+            "{start_nanos}+{duration_nanos:?} created={created_nanos:?} {} device={device:?} \
+            stream={stream:?} {:?} group={:?} ranks={:?} size={group_size:?} \
+            sequence={sequence:?} dtype={:?} in={in_elements:?} out={out_elements:?} {state:?} \
+            p2p={is_p2p} at={:?}{}",
+            dump.process(self.process_id),
+            dump.text(self.name_id),
+            dump.text(self.group_id),
+            self.group_ranks_id.map(|id| dump.text(id)),
+            self.dtype_id.map(|id| dump.text(id)),
+            self.context_id.map(|id| dump.path(id)),
+            dump.args(&self.args)
         )
     }
 }
 
 impl Line for MemoryEvent {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { time_nanos, action, device_type, device, stream, address, bytes, .. } = self;
+        let Self { allocated_bytes, reserved_bytes, .. } = self;
         format!(
-            "{} {} {:?} {:?} {} device={:?} stream={:?} address={:?} bytes={} allocated={:?} reserved={:?} at={:?}{}{}",
-            row.time_nanos,
-            dump.process(row.process_id),
-            row.thread_id.map(|id| dump.thread(id)),
-            row.action,
-            row.device_type,
-            row.device,
-            row.stream,
-            row.address,
-            row.bytes,
-            row.allocated_bytes,
-            row.reserved_bytes,
-            row.context_id.map(|id| dump.path(id)),
-            dump.category(row.category_id),
-            dump.args(&row.args)
+            "{time_nanos} {} {:?} {action:?} {device_type} device={device:?} stream={stream:?} \
+            address={address:?} bytes={bytes} allocated={allocated_bytes:?} \
+            reserved={reserved_bytes:?} at={:?}{}",
+            dump.process(self.process_id),
+            self.thread_id.map(|id| dump.thread(id)),
+            self.context_id.map(|id| dump.path(id)),
+            dump.details(self.category_id, &self.args)
         )
     }
 }
 
 impl Line for MemoryBlock {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
+        let Self { time_nanos, device, stream, segment_address, segment_bytes, .. } = self;
+        let Self { segment_type, address, bytes, requested_bytes, state, .. } = self;
         format!(
-            "{} {} device={} stream={:?} segment={:#x}+{} {} {:#x}+{} requested={:?} {} at={:?}{}",
-            row.time_nanos,
-            dump.process(row.process_id),
-            row.device,
-            row.stream,
-            row.segment_address,
-            row.segment_bytes,
-            row.segment_type,
-            row.address,
-            row.bytes,
-            row.requested_bytes,
-            row.state,
-            row.context_id.map(|id| dump.path(id)),
-            dump.args(&row.args)
+            "{time_nanos} {} device={device} stream={stream:?} \
+            segment={segment_address:#x}+{segment_bytes} {segment_type} {address:#x}+{bytes} \
+            requested={requested_bytes:?} {state} at={:?}{}",
+            dump.process(self.process_id),
+            self.context_id.map(|id| dump.path(id)),
+            dump.args(&self.args)
         )
     }
 }
 
 impl Line for Device {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
-        let Device { process_id, device, device_type, name, properties } = row;
+        let Self { process_id, device, device_type, name, properties } = self;
         format!("{} {device_type} {device} {name:?} {properties}", dump.process(*process_id))
     }
 }
 
 impl Line for Metadata {
     fn line(&self, dump: &Dump) -> String {
-        let row = self;
-        let thread = row.thread_id.map(|id| dump.thread(id));
-        format!("{} {thread:?} {}={}", dump.process(row.process_id), row.key, row.value)
+        let thread = self.thread_id.map(|id| dump.thread(id));
+        format!("{} {thread:?} {}={}", dump.process(self.process_id), self.key, self.value)
     }
 }
 
@@ -360,13 +305,19 @@ impl Dump<'_> {
         for id in self.reader.path(context) {
             let context = self.reader.context(id);
             let kind = context.kind.as_str();
-            write!(path, "/{kind}:{}", self.reader.text(context.name_id)).unwrap();
+            write!(path, "/{kind}:{}", self.text(context.name_id)).unwrap();
         }
         path
     }
 
-    fn category(&self, id: Option<u32>) -> String {
-        id.map_or(String::new(), |id| format!(" [{}]", self.reader.text(id)))
+    fn text(&self, id: u32) -> &str {
+        self.reader.text(id)
+    }
+
+    /// Returns the category in brackets and the args.
+    fn details(&self, category: Option<u32>, args: &Args) -> String {
+        let category = category.map_or(String::new(), |id| format!(" [{}]", self.text(id)));
+        category + &self.args(args)
     }
 
     /// Returns an object with sorted keys, since their order is irrelevant.
@@ -377,6 +328,10 @@ impl Dump<'_> {
             serde_json::from_str(&json).unwrap_or_else(|error| panic!("{json}: {error}"));
         if json == "{}" { String::new() } else { format!(" {object}") }
     }
+}
+
+fn open_text(is_open: bool) -> &'static str {
+    if is_open { " open" } else { "" }
 }
 
 fn id_text(correlation: Option<u64>, external: Option<u64>) -> String {

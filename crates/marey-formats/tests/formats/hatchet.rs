@@ -5,16 +5,17 @@ mod profiles;
 
 use std::collections::HashSet;
 
-use marey_formats::{ExportError, Format, ImportError, LeftOut, TemporaryRun, export, hatchet};
+use marey_formats::{ExportError, Format, LeftOut, TemporaryRun, export, hatchet};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{NodeId, Profile};
-use marey_store::row::{ActivityKind, Device, GpuActivity, Metric};
+use marey_store::row::{ActivityKind, Device, GpuActivity, Instant, Metric};
 use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice};
 use proptest::prelude::*;
 
-use crate::build::{build_run, instant, kernel, metric, slice};
+use crate::build::{build_run, kernel, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
+use crate::faults::{fault, warnings};
 
 const TRAIN: &str = "train.hatchet";
 
@@ -124,12 +125,9 @@ fn siblings_with_equal_names_are_merged_and_counted() {
     let node = r#"{"frame": {"name": "a"}, "metrics": {"n": 2}, "children": []}"#;
     let root = r#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": "#;
     let temporary = import_bytes(format!("{root}[{node}, {node}]}}]").as_bytes()).unwrap();
-    let [warning] = &temporary.imported.files[0].warnings[..] else { panic!("one warning") };
-    assert_eq!(warning.count, 1);
-    assert_eq!(
-        warning.first.to_string(),
-        "byte 0: siblings with the same name are merged into one node"
-    );
+    let expected =
+        ["unsupported_events 1 byte 0: siblings with the same name are merged into one node"];
+    assert_eq!(warnings(&temporary), expected);
     let profile = export_profile(&temporary.run);
     assert_eq!(profile.metric("n").unwrap().get(NodeId(1)), Some(MetricValue::Int(4)));
 }
@@ -176,8 +174,8 @@ fn traced() -> (tempfile::TempDir, Run) {
             properties: r#"{"computeMajor": 9, "computeMinor": 0, "numSms": 132}"#.into(),
         })
         .unwrap();
-        run.add_instant(&instant(process, step, 5)).unwrap();
-        let counter = metric(thread, Assembler::ROOT, gemm, 5, MetricValue::Int(1));
+        run.add_instant(&Instant::new(process, step, 5)).unwrap();
+        let counter = Metric::new(thread, Assembler::ROOT, gemm, 5, MetricValue::Int(1));
         run.add_metric(&counter.clone()).unwrap();
         for value in [2, 3] {
             let value = MetricValue::Int(value);
@@ -272,10 +270,7 @@ fn malformed_files_report_position_and_cause() {
             "byte 47: the file has version 9, this marey reads versions up to 1",
         ),
     ] {
-        match import_bytes(content) {
-            Err(ImportError::Unusable { fault, .. }) => assert_eq!(fault.to_string(), message),
-            other => panic!("{message}: {other:?}"),
-        }
+        assert_eq!(fault(content).to_string(), message);
     }
 }
 

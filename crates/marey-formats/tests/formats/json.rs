@@ -3,13 +3,13 @@
 use marey_formats::{Format, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Device, Metadata};
+use marey_store::row::{Device, Metadata, Metric, Sample};
 use marey_store::{Assembler, NewProcess, Reader, Run, Selection};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::csv::SPECIAL_CHARACTERS;
-use crate::build::{build_run, metric, sample};
+use crate::build::build_run;
 use crate::dump::{export_bytes, import_data};
 
 fn lines(run: &Run) -> Vec<Value> {
@@ -83,12 +83,11 @@ fn values(name: &str, reals: &[f64], metadata: &str) -> (tempfile::TempDir, Run)
                 MetricValue::Floats(reals.to_vec()),
             ]);
             for value in values {
-                let row = metric(thread_id, context_id, name_id, 1, value.clone());
+                let row = Metric::new(thread_id, context_id, name_id, 1, value.clone());
                 run.add_metric(&row).unwrap();
-                run.add_sample(&sample(process_id, context_id, name_id, value)).unwrap();
+                run.add_sample(&Sample::new(process_id, context_id, name_id, value)).unwrap();
             }
-            let (thread_id, key, value) = (None, name.into(), metadata.into());
-            run.add_metadata(&Metadata { process_id, thread_id, key, value }).unwrap();
+            run.add_metadata(&Metadata::new(process_id, name, metadata)).unwrap();
             let (device_type, properties) = (name.into(), metadata.into());
             run.add_device(&Device {
                 process_id,

@@ -4,6 +4,7 @@
 
 mod build;
 mod dump;
+mod faults;
 
 mod chrome_trace;
 mod collapsed;
@@ -14,6 +15,7 @@ mod hatchet;
 mod json;
 mod kineto;
 mod memory_snapshot;
+mod no_data;
 mod perfetto;
 mod pprof;
 mod ptx;

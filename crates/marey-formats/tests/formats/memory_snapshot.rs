@@ -2,10 +2,10 @@
 
 mod hostile;
 
-use marey_model::loss::LossCause;
 use marey_store::row::MemoryEvent;
 
 use crate::dump::{dump, import_bytes, import_data, import_named, reader};
+use crate::faults::losses;
 
 /// All pickle protocols give the same run.
 #[test]
@@ -56,9 +56,8 @@ fn a_snapshot_in_json_is_read_completely() {
 fn old_snapshots_are_read() {
     let imported = import_data("memory_snapshot/old.pickle");
     assert_eq!(dump(&imported.run), include_str!("../data/memory_snapshot/old.txt"));
-    let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one warning") };
-    assert_eq!((warning.loss, warning.count), (LossCause::Unsupported, 1));
-    assert_eq!(warning.first.cause, "an earlier use of a block, which runs do not store");
+    let expected = ["unsupported_events 1 an earlier use of a block, which runs do not store"];
+    assert_eq!(losses(&imported), expected);
 }
 
 /// The oldest snapshots are a list of segments.

@@ -1,15 +1,16 @@
 //! Import and export of speedscope's JSON.
 
-use marey_formats::{ExportError, Format, ImportError, LeftOut, export};
+use marey_formats::{Format, ImportError, LeftOut, export};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_store::row::GpuActivity;
+use marey_store::row::{GpuActivity, Sample};
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::build::{build_run, kernel, sample, slice};
+use crate::build::{build_run, kernel, slice};
 use crate::dump::{dump, export_bytes, import_bytes, import_data, reader};
+use crate::faults::losses;
 
 const MIXED: &str = include_str!("../data/speedscope/mixed.json");
 
@@ -74,95 +75,66 @@ fn unusable_content_is_counted() {
     let cases = [
         (
             events(r#"{"type":"C","frame":1,"at":9}"#),
-            "unmatched_exits",
-            1,
-            "frame 1 is closed but is not open",
+            "unmatched_exits 1 frame 1 is closed but is not open",
         ),
         (
             events(r#"{"type":"O","frame":1,"at":6},{"type":"C","frame":0,"at":9}"#),
-            "unclosed_scopes",
-            1,
-            "frame 0 is closed before a frame inside it",
+            "unclosed_scopes 1 frame 0 is closed before a frame inside it",
         ),
         (
             events(r#"{"type":"C","frame":0,"at":4}"#),
-            "unreadable_events",
-            1,
-            "an event is earlier than the event before it, and is moved to that time",
+            "unreadable_events 1 an event is earlier than the event before it, and is moved to \
+            that time",
         ),
-        (events(r#"{"type":"C","frame":7,"at":9}"#), "unreadable_events", 1, "there is no frame 7"),
+        (events(r#"{"type":"C","frame":7,"at":9}"#), "unreadable_events 1 there is no frame 7"),
         (
             events(r#"{"type":"X","frame":0,"at":9}"#),
-            "unreadable_events",
-            1,
-            "an event has no valid type, frame or position",
+            "unreadable_events 1 an event has no valid type, frame or position",
         ),
-        (events("null"), "unreadable_events", 1, "an event has no valid type, frame or position"),
+        (events("null"), "unreadable_events 1 an event has no valid type, frame or position"),
         (
             events(r#"{"type":"C","frame":0,"at":1e30}"#),
-            "unreadable_events",
-            1,
-            "an event has the invalid position `1e30`",
+            "unreadable_events 1 an event has the invalid position `1e30`",
         ),
         (
             events(r#"{"type":"C","frame":0,"at":"9"}"#),
-            "unreadable_events",
-            1,
-            "an event has the invalid position `\"9\"`",
+            "unreadable_events 1 an event has the invalid position `\"9\"`",
         ),
         (
             sampled("none", "[[0],[9],[1]]", "[1,2,3]"),
-            "unreadable_events",
-            1,
-            "a sample is not a list of existing frames",
+            "unreadable_events 1 a sample is not a list of existing frames",
         ),
         (
             sampled("none", "[[0],null,[1]]", "[1,2,3]"),
-            "unreadable_events",
-            1,
-            "a sample is not a list of existing frames",
+            "unreadable_events 1 a sample is not a list of existing frames",
         ),
-        (sampled("none", "[[0],[1]]", "[1]"), "unreadable_events", 1, "a sample has no weight"),
-        (sampled("none", "[[0]]", "[1,2,3]"), "unreadable_events", 2, "a weight without a sample"),
+        (sampled("none", "[[0],[1]]", "[1]"), "unreadable_events 1 a sample has no weight"),
+        (sampled("none", "[[0]]", "[1,2,3]"), "unreadable_events 2 a weight without a sample"),
         (
             sampled("none", "[[0],[1]]", "[1,\"2\"]"),
-            "unreadable_events",
-            1,
-            "a weight is not a valid number of its unit",
+            "unreadable_events 1 a weight is not a valid number of its unit",
         ),
         (
             sampled("seconds", "[[0],[1]]", "[1,1e11]"),
-            "unreadable_events",
-            1,
-            "a weight is not a valid number of its unit",
+            "unreadable_events 1 a weight is not a valid number of its unit",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#"{"name":"g"}"#, r#"{"file":"g"}"#),
-            "unreadable_events",
-            1,
-            "a frame has no name, or an invalid file, line or column",
+            "unreadable_events 1 a frame has no name, or an invalid file, line or column",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#""endValue":0"#, r#""endValue":"0""#),
-            "unreadable_events",
-            1,
-            "`endValue` of a profile is not a valid number of its unit",
+            "unreadable_events 1 `endValue` of a profile is not a valid number of its unit",
         ),
         (
             sampled("none", "[[0]]", "[1]").replace(r#""name":"t""#, r#""name":7"#),
-            "unreadable_events",
-            1,
-            "the name of a profile is malformed",
+            "unreadable_events 1 the name of a profile is malformed",
         ),
     ];
-    for (content, loss, count, cause) in cases {
+    for (content, loss) in cases {
         let run =
             import_bytes(content.as_bytes()).unwrap_or_else(|error| panic!("{error}: {content}"));
-        let warnings = &run.imported.files[0].warnings;
-        assert_eq!(warnings.len(), 1, "{content}: {warnings:?}");
-        let warning = &warnings[0];
-        let found = (warning.loss.as_str(), warning.count, &*warning.first.cause);
-        assert_eq!(found, (loss, count, cause), "{content}");
+        assert_eq!(losses(&run), [loss], "{content}");
         assert!(run.imported.events > 0, "{content}");
     }
 }
@@ -491,7 +463,7 @@ fn threads_streams_and_values_are_profiles() {
                 MetricValue::Int(-1),
                 MetricValue::Text("x".into()),
             ] {
-                run.add_sample(&sample(process, context_id, cpu, value)).unwrap();
+                run.add_sample(&Sample::new(process, context_id, cpu, value)).unwrap();
             }
         }
     });
@@ -559,35 +531,11 @@ fn activities_without_a_stream_are_titled_by_their_device() {
 }
 
 #[test]
-fn an_empty_run_is_refused() {
-    let (_folder, run) = build_run(|run| {
-        run.add_process(NewProcess::default());
-    });
-    match export(&reader(&run), Format::Speedscope, &mut Vec::new()) {
-        Err(error @ ExportError::NoData { .. }) => assert_eq!(
-            error.to_string(),
-            "the run has no spans, device activities or samples, which a speedscope profile consists of"
-        ),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Returns the warnings of a file without their positions.
-fn warnings(content: &str) -> Vec<(String, u64, String)> {
-    let run = import_bytes(content.as_bytes()).unwrap();
-    let warnings = run.imported.files[0].warnings.iter();
-    warnings.map(|w| (w.loss.as_str().to_owned(), w.count, w.first.cause.clone())).collect()
-}
-
-#[test]
 fn the_depth_of_stacks_is_limited() {
-    let deep = |cause: &str| [("unsupported_events".to_owned(), 1, cause.to_owned())];
     let frames = "0,".repeat(10_000);
     let samples = format!("[[{frames}0],[{}]]", frames.trim_end_matches(','));
-    assert_eq!(
-        warnings(&sampled("none", &samples, "[1,1]")),
-        deep("the stack has more than 10000 frames")
-    );
+    let run = import_bytes(sampled("none", &samples, "[1,1]").as_bytes()).unwrap();
+    assert_eq!(losses(&run), ["unsupported_events 1 the stack has more than 10000 frames"]);
 
     for unit in ["none", "nanoseconds"] {
         // One too many, together with the open one.
@@ -595,9 +543,9 @@ fn the_depth_of_stacks_is_limited() {
         let close = r#",{"type":"C","frame":0,"at":9}"#.repeat(10_000);
         let all = format!(r#"{open}{{"type":"C","frame":0,"at":9}}{close}"#);
         let content = one_span(unit, "5", "9").replace(r#"{"type":"C","frame":0,"at":9}"#, &all);
-        assert_eq!(warnings(&content), deep("a frame is inside 10000 other frames"));
-        let events = import_bytes(content.as_bytes()).unwrap().imported.events;
+        let run = import_bytes(content.as_bytes()).unwrap();
+        assert_eq!(losses(&run), ["unsupported_events 1 a frame is inside 10000 other frames"]);
         // Spans, or the intervals from 0 to 5 and from 5 to 9.
-        assert_eq!(events, if unit == "none" { 2 } else { 10_000 });
+        assert_eq!(run.imported.events, if unit == "none" { 2 } else { 10_000 });
     }
 }

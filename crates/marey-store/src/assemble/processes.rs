@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, StringArray};
 use marey_model::loss::LossCause;
 
 use crate::ProcessEntry;
-use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, texts};
+use crate::columns::{flags, ids, ints, maybe_ints, maybe_reals, saturating_i64, texts};
 
 /// A process as an importer reads it.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +112,6 @@ pub(super) fn loss_columns(losses: &BTreeMap<(u32, LossCause), u64>) -> Vec<Arra
     vec![
         ids(rows.clone().map(|row| row.0.0)),
         texts(rows.clone().map(|row| row.0.1.as_str())),
-        ints(rows.map(|row| (*row.1).try_into().unwrap_or(i64::MAX))),
+        ints(rows.map(|row| saturating_i64(*row.1))),
     ]
 }

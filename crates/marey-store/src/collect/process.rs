@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, StringArray};
 
 use super::clock::Clock;
 use super::outline::Outline;
-use crate::columns::{flags, ids, ints, maybe_ids, maybe_ints, maybe_reals, texts};
+use crate::columns::{flags, ids, ints, maybe_ids, maybe_ints, maybe_reals, saturating_i64, texts};
 use crate::parts::{self, Parts};
 use crate::{ProcessEntry, StoreError};
 
@@ -173,9 +173,4 @@ fn loss_columns(outline: &Outline, process_id: u32) -> Vec<ArrayRef> {
         texts(losses.clone().map(|(cause, _)| cause)),
         ints(losses.map(|(_, count)| saturating_i64(count))),
     ]
-}
-
-/// Converts a count to the type of its column.
-fn saturating_i64(count: u64) -> i64 {
-    count.try_into().unwrap_or(i64::MAX)
 }

@@ -14,12 +14,20 @@ pub(super) struct SpanRow {
     pub(super) children_nanos: i64,
     /// The position of its node in the outline.
     pub(super) node: u32,
-    /// The index of its [`Stamp`](super::stamps::Stamp): sessions, phase, and whether it is open.
+    /// The position of its [`Stamp`].
     pub(super) stamp: u32,
     /// Correlation id if it is a launch, otherwise 0.
     pub(super) correlation_id: u32,
     /// The number of its [`SpanDetail`](super::windows::SpanDetail), or 0 if it has none.
     pub(super) detail: u32,
+}
+
+/// The properties that many spans share besides their context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Stamp {
+    pub(super) sessions: u64,
+    pub(super) phase: u32,
+    pub(super) is_open: bool,
 }
 
 /// A value of a metric.

@@ -5,21 +5,20 @@ use arrow::array::{ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_model::table::stored;
+use marey_model::table::{Table, stored};
 
 use super::autograd::Autograd;
 use super::events::SpoolRows;
 use super::meter::Meter;
 use super::outline::OutlineNode;
-use super::rows::{SpanRow, ValueRow};
-use super::stamps::Stamp;
+use super::rows::{SpanRow, Stamp, ValueRow};
 use super::windows::SpanDetail;
 use crate::StoreError;
 use crate::arg_texts::ArgTexts;
 use crate::columns::{bits, flags, ids, ints, maybe_bits, maybe_ids, texts};
 use crate::parts::{LazyPart, Parts};
 use crate::row::{self, Args, Field, Row};
-use crate::sort::{Sorter, SpillFile};
+use crate::sort::{Sortable, Sorter, SpillFile};
 use crate::sums::{self, NodeInfo};
 
 /// Number of bits of a flow's id below the process, which makes ids unique in the run. Readers of
@@ -69,8 +68,14 @@ pub(super) fn write(
         arg_texts.iter().map(|text| args.id(text, parts)).collect::<Result<_, _>>()?;
     let details = Details { details: &details, arg_text_ids: &arg_text_ids };
     write_spans(sorted.spans, &stamps, details, references, parts, meter)?;
-    write_instants(sorted.marks, references, parts, meter)?;
-    write_metrics(sorted.values, &stamps, references, parts, meter)?;
+    write_rows(&stored::INSTANTS, sorted.marks, references.owner_id, parts, |rows| {
+        meter.add_written(rows.len() as u64);
+        instant_columns(rows, references)
+    })?;
+    write_rows(&stored::METRICS, sorted.values, references.owner_id, parts, |rows| {
+        meter.add_written(rows.len() as u64);
+        metric_columns(rows, &stamps, references)
+    })?;
     write_flows(sorted.autograd, flows, &arg_text_ids, references, parts, meter)?;
     write_memory_events(&memory_events, &arg_text_ids, references, parts)?;
     let thread_id = |position: Option<u32>| Some(references.thread_ids[position? as usize]);
@@ -202,22 +207,6 @@ fn step_columns(rows: &[SpanRow], first_step: u32, references: References) -> Ve
     ]
 }
 
-/// Writes marks by time.
-fn write_instants(
-    marks: Sorter<SpanRow>,
-    references: References,
-    parts: &mut Parts,
-    meter: &mut Meter,
-) -> Result<(), StoreError> {
-    let mut part = LazyPart::new(&stored::INSTANTS);
-    marks.for_each_batch(BATCH_ROWS, |rows| {
-        part.write(instant_columns(rows, references), parts)?;
-        meter.add_written(rows.len() as u64);
-        Ok(())
-    })?;
-    part.finish(references.owner_id, parts)
-}
-
 fn instant_columns(rows: &[SpanRow], references: References) -> Vec<ArrayRef> {
     vec![
         ints(rows.iter().map(|row| row.start_nanos)),
@@ -229,23 +218,6 @@ fn instant_columns(rows: &[SpanRow], references: References) -> Vec<ArrayRef> {
         nulls(rows.len(), &DataType::UInt32),
         nulls(rows.len(), &DataType::new_list(DataType::Int64, true)),
     ]
-}
-
-/// Writes values by time.
-fn write_metrics(
-    values: Sorter<ValueRow>,
-    stamps: &[Stamp],
-    references: References,
-    parts: &mut Parts,
-    meter: &mut Meter,
-) -> Result<(), StoreError> {
-    let mut part = LazyPart::new(&stored::METRICS);
-    values.for_each_batch(BATCH_ROWS, |rows| {
-        part.write(metric_columns(rows, stamps, references), parts)?;
-        meter.add_written(rows.len() as u64);
-        Ok(())
-    })?;
-    part.finish(references.owner_id, parts)
 }
 
 fn metric_columns(rows: &[ValueRow], stamps: &[Stamp], references: References) -> Vec<ArrayRef> {
@@ -282,7 +254,7 @@ fn write_memory_events(
             ..event.clone()
         })?;
     }
-    write_rows(rows, references.owner_id, parts, |_| ())
+    write_table(rows, references.owner_id, parts, |_| ())
 }
 
 /// Writes the links of autograd, and the flows of windows, by time.
@@ -311,7 +283,7 @@ fn write_flows(
             ..flow
         })?;
     }
-    write_rows(points, references.owner_id, parts, |_| ())
+    write_table(points, references.owner_id, parts, |_| ())
 }
 
 /// Writes events by time. `complete` replaces the positions in a row with ids.
@@ -322,28 +294,40 @@ fn write_events<R: Row>(
     meter: &mut Meter,
     complete: impl Fn(&mut R),
 ) -> Result<(), StoreError> {
-    write_rows(rows, references.owner_id, parts, |rows| {
+    write_table(rows, references.owner_id, parts, |rows| {
         rows.iter_mut().for_each(&complete);
         meter.add_written(rows.len() as u64);
     })
 }
 
-/// Writes rows in order. `prepare` is called with the rows of each batch before they are written.
-fn write_rows<R: Row>(
+/// Writes the rows of a table in order. `prepare` is called with the rows of each batch before they
+/// are written.
+fn write_table<R: Row>(
     rows: Sorter<R>,
     owner_id: Option<u32>,
     parts: &mut Parts,
     mut prepare: impl FnMut(&mut [R]),
 ) -> Result<(), StoreError> {
-    let mut part = LazyPart::new(R::TABLE);
     let mut columns = R::Columns::default();
-    rows.for_each_batch(BATCH_ROWS, |rows| {
+    write_rows(R::TABLE, rows, owner_id, parts, |rows| {
         prepare(rows);
         for row in rows.iter() {
             row.append(&mut columns);
         }
-        part.write(R::finish(&mut columns), parts)
-    })?;
+        R::finish(&mut columns)
+    })
+}
+
+/// Writes rows in order. `columns` returns the columns of a batch.
+fn write_rows<R: Sortable>(
+    table: &'static Table,
+    rows: Sorter<R>,
+    owner_id: Option<u32>,
+    parts: &mut Parts,
+    mut columns: impl FnMut(&mut [R]) -> Vec<ArrayRef>,
+) -> Result<(), StoreError> {
+    let mut part = LazyPart::new(table);
+    rows.for_each_batch(BATCH_ROWS, |rows| part.write(columns(rows), parts))?;
     part.finish(owner_id, parts)
 }
 

@@ -1,9 +1,10 @@
 //! The small tables that a reader keeps in memory: contexts, processes, threads and the texts of
 //! arguments.
 
+use std::slice;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use marey_model::context::NodeKind;
 use marey_model::table::Table;
 use marey_model::table::stored::{ARGS, CONTEXTS, PROCESSES, THREADS};
@@ -60,15 +61,38 @@ pub struct ThreadRow {
 }
 
 pub(super) fn read_contexts(run: &Run) -> Result<Vec<Context>, StoreError> {
-    read_rows(run, &CONTEXTS, read_context)
+    read_rows(run, &CONTEXTS, |cells, row| {
+        let kind = cells.get::<Arc<str>>("kind", row);
+        let kind = NodeKind::ALL.into_iter().find(|known| known.as_str() == &*kind);
+        Context {
+            parent: cells.get("parent_id", row),
+            depth: cells.get("depth", row),
+            kind: kind.unwrap_or(NodeKind::Scope),
+            name_id: cells.get("name_id", row),
+        }
+    })
 }
 
 pub(super) fn read_processes(run: &Run) -> Result<Vec<ProcessRow>, StoreError> {
-    read_rows(run, &PROCESSES, read_process)
+    read_rows(run, &PROCESSES, |cells, row| ProcessRow {
+        id: cells.get("id", row),
+        pid: cells.get("pid", row),
+        rank: cells.get("rank", row),
+        host: cells.text("host", row),
+        argv: cells.text("argv", row),
+        start_nanos: cells.get("start_nanos", row),
+        end_nanos: cells.get("end_nanos", row),
+        name: cells.array("name").is_valid(row).then(|| cells.text("name", row)),
+    })
 }
 
 pub(super) fn read_threads(run: &Run) -> Result<Vec<ThreadRow>, StoreError> {
-    read_rows(run, &THREADS, read_thread)
+    read_rows(run, &THREADS, |cells, row| ThreadRow {
+        id: cells.get("id", row),
+        process_id: cells.get("process_id", row),
+        os_id: cells.get("os_id", row),
+        name: cells.text("name", row),
+    })
 }
 
 /// Reads the texts of arguments, a batch at a time, each with the id of its first text.
@@ -103,46 +127,15 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
+    fn array(&self, column: &str) -> &ArrayRef {
+        self.batch.column(self.table.position(column).expect("declared"))
+    }
+
     fn get<F: Field>(&self, column: &str, row: usize) -> F {
-        let index = self.table.position(column).expect("declared");
-        F::read(&self.batch.columns()[index..], row)
+        F::read(slice::from_ref(self.array(column)), row)
     }
 
     fn text(&self, column: &str, row: usize) -> String {
         self.get::<Arc<str>>(column, row).as_ref().to_owned()
-    }
-}
-
-fn read_context(cells: &Cells, row: usize) -> Context {
-    let kind = cells.get::<Arc<str>>("kind", row);
-    let kind = NodeKind::ALL.into_iter().find(|known| known.as_str() == &*kind);
-    Context {
-        parent: cells.get("parent_id", row),
-        depth: cells.get("depth", row),
-        kind: kind.unwrap_or(NodeKind::Scope),
-        name_id: cells.get("name_id", row),
-    }
-}
-
-fn read_process(cells: &Cells, row: usize) -> ProcessRow {
-    let name = cells.batch.column(cells.table.position("name").expect("declared"));
-    ProcessRow {
-        id: cells.get("id", row),
-        pid: cells.get("pid", row),
-        rank: cells.get("rank", row),
-        host: cells.text("host", row),
-        argv: cells.text("argv", row),
-        start_nanos: cells.get("start_nanos", row),
-        end_nanos: cells.get("end_nanos", row),
-        name: name.is_valid(row).then(|| cells.text("name", row)),
-    }
-}
-
-fn read_thread(cells: &Cells, row: usize) -> ThreadRow {
-    ThreadRow {
-        id: cells.get("id", row),
-        process_id: cells.get("process_id", row),
-        os_id: cells.get("os_id", row),
-        name: cells.text("name", row),
     }
 }

@@ -223,6 +223,85 @@ impl Span {
     }
 }
 
+impl Instant {
+    /// Returns an instant of a process, without optional fields.
+    pub fn new(process_id: u32, name_id: u32, time_nanos: i64) -> Self {
+        Self {
+            time_nanos,
+            process_id,
+            thread_id: None,
+            scope: InstantScope::Process,
+            name_id,
+            category_id: None,
+            args: Args::default(),
+        }
+    }
+}
+
+impl Metric {
+    /// Returns a value outside any session and phase.
+    pub const fn new(
+        thread_id: u32,
+        context_id: u32,
+        name_id: u32,
+        time_nanos: i64,
+        value: MetricValue,
+    ) -> Self {
+        Self { time_nanos, thread_id, context_id, name_id, sessions: 0, phase: 0, value }
+    }
+}
+
+impl Sample {
+    /// Returns a value of a process, without optional fields.
+    pub fn new(process_id: u32, context_id: u32, name_id: u32, value: MetricValue) -> Self {
+        Self {
+            process_id,
+            thread_id: None,
+            context_id,
+            name_id,
+            time_nanos: None,
+            value,
+            args: Args::default(),
+        }
+    }
+}
+
+impl MemoryEvent {
+    /// Returns an event without optional fields.
+    pub fn new(
+        process_id: u32,
+        device_type: Arc<str>,
+        action: MemoryAction,
+        time_nanos: i64,
+        bytes: i64,
+    ) -> Self {
+        Self {
+            time_nanos,
+            process_id,
+            thread_id: None,
+            action,
+            device_type,
+            device: None,
+            stream: None,
+            address: None,
+            bytes,
+            allocated_bytes: None,
+            reserved_bytes: None,
+            peak_bytes: None,
+            context_id: None,
+            category_id: None,
+            args: Args::default(),
+        }
+    }
+}
+
+impl Metadata {
+    /// Returns an entry of a process. The value is JSON.
+    pub fn new(process_id: u32, key: &str, value: &str) -> Self {
+        Self { process_id, thread_id: None, key: key.into(), value: value.into() }
+    }
+}
+
 impl GpuActivity {
     /// The stream of activities without one.
     pub const NO_STREAM: u32 = u32::MAX;

@@ -2,18 +2,20 @@
 
 use std::path::Path;
 
-use arrow::array::AsArray;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::table::stored;
 use marey_store::row::{
-    ActivityKind, Args, GpuActivity, Instant, InstantScope, MemoryAction, MemoryEvent, Metric,
-    Sample, Span, Step,
+    ActivityKind, Args, GpuActivity, Instant, MemoryAction, MemoryEvent, Metric, Sample, Span, Step,
 };
 use marey_store::{Assembler, NewProcess, Reader, Run, Sampled, Selection, Slice};
 use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::collect::tables::{ids, ints};
+use crate::read::{self, reader, rows};
 
 /// Returns a slice on a thread.
 fn slice(thread_id: u32, start_nanos: i64, duration_nanos: i64, name_id: u32) -> Slice {
@@ -29,53 +31,38 @@ fn kernel(start_nanos: i64, name_id: u32) -> GpuActivity {
     }
 }
 
-/// Creates an assembler with a process and a thread, both with id 0.
-fn assembler(folder: &Path) -> Assembler {
-    let mut run = Assembler::new(folder);
+/// Creates a run with a process and a thread, both with id 0, in a new folder.
+fn assembler() -> (TempDir, Assembler) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Assembler::new(folder.path());
     let process =
         run.add_process(NewProcess { pid: 12, is_complete: true, ..NewProcess::default() });
     assert_eq!((process, run.add_thread(process, 34, "main")), (0, 0));
-    run
+    (folder, run)
 }
 
-fn full_reader(run: &Run) -> Reader<'_> {
-    Reader::new(run, Selection::default()).unwrap()
+/// Publishes a run.
+fn finish(folder: &TempDir, run: Assembler) -> Run {
+    run.finish(None).unwrap();
+    Run::open(folder.path()).unwrap()
 }
 
 fn spans(reader: &Reader) -> Vec<Span> {
-    reader.rows::<Span>().unwrap().map(Result::unwrap).collect()
+    rows(reader)
 }
 
 fn path(reader: &Reader, context: u32) -> String {
-    let names = reader.path(context).into_iter();
-    let names: Vec<_> = names.map(|id| reader.text(reader.context(id).name_id)).collect();
-    names.join("/")
+    read::path(reader, context).join("/")
 }
 
 fn allocation(time_nanos: i64, thread_id: Option<u32>, context_id: Option<u32>) -> MemoryEvent {
-    MemoryEvent {
-        time_nanos,
-        process_id: 0,
-        thread_id,
-        action: MemoryAction::Alloc,
-        device_type: "cpu".into(),
-        device: None,
-        stream: None,
-        address: None,
-        bytes: 8,
-        allocated_bytes: None,
-        reserved_bytes: None,
-        peak_bytes: None,
-        context_id,
-        category_id: None,
-        args: Args::default(),
-    }
+    let row = MemoryEvent::new(0, "cpu".into(), MemoryAction::Alloc, time_nanos, 8);
+    MemoryEvent { thread_id, context_id, ..row }
 }
 
 #[test]
 fn a_memory_event_has_the_node_of_the_innermost_slice_around_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let other = run.add_thread(0, 35, "other");
     let [a, b, own] = ["a", "b", "own"].map(|name| run.text_id(name));
     let own = run.context_id(Assembler::ROOT, NodeKind::Frame, own);
@@ -99,11 +86,9 @@ fn a_memory_event_has_the_node_of_the_innermost_slice_around_it() {
     run.finish(Some(1000)).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
-    let reader = full_reader(&run);
-    let rows: Vec<_> = reader
-        .rows::<MemoryEvent>()
-        .unwrap()
-        .map(Result::unwrap)
+    let reader = reader(&run);
+    let rows: Vec<_> = rows::<MemoryEvent>(&reader)
+        .iter()
         .map(|event| (event.time_nanos - 1000, event.context_id.map(|id| path(&reader, id))))
         .collect();
     let expected = [
@@ -123,8 +108,7 @@ fn a_memory_event_has_the_node_of_the_innermost_slice_around_it() {
 
 #[test]
 fn slices_nest_by_their_times() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let other = run.add_thread(0, 35, "other");
     let names = ["a", "b", "c", "d", "e", "f"].map(|name| run.text_id(name));
     // Out of order; slices with equal times are ordered by `order`.
@@ -141,7 +125,7 @@ fn slices_nest_by_their_times() {
     assert_eq!(run.finish(None).unwrap().events, 7);
 
     let run = Run::open(folder.path()).unwrap();
-    let reader = full_reader(&run);
+    let reader = reader(&run);
     let rows: Vec<_> = spans(&reader)
         .into_iter()
         .map(|span| (path(&reader, span.context_id), span.thread_id, span.children_nanos))
@@ -175,8 +159,7 @@ fn slices_nest_by_their_times() {
 
 #[test]
 fn activities_have_the_context_of_their_launch() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let [op, launch, gemm] = ["aten::mm", "cudaLaunchKernel", "gemm"].map(|name| run.text_id(name));
     let expected_context = run.context_id(Assembler::ROOT, NodeKind::Frame, op);
     run.add_slice(&Slice { external_id: Some(5), ..slice(0, 0, 100, op) }).unwrap();
@@ -198,8 +181,8 @@ fn activities_have_the_context_of_their_launch() {
 
     let run = Run::open(folder.path()).unwrap();
     assert_eq!(run.manifest().losses["unmatched_activities"], 1);
-    let reader = full_reader(&run);
-    let rows: Vec<GpuActivity> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let reader = reader(&run);
+    let rows: Vec<GpuActivity> = rows(&reader);
     let contexts = rows
         .iter()
         .map(|row| row.context_id.map(|id| (path(&reader, id), reader.context(id).kind)));
@@ -212,8 +195,7 @@ fn activities_have_the_context_of_their_launch() {
 /// A runtime call may contain a driver call with the same correlation id.
 #[test]
 fn the_outermost_of_nested_calls_is_the_launch() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let [op, runtime, driver, gemm] =
         ["aten::mm", "cudaLaunchKernel", "cuLaunchKernel", "gemm"].map(|name| run.text_id(name));
     run.add_slice(&slice(0, 0, 100, op)).unwrap();
@@ -227,18 +209,16 @@ fn the_outermost_of_nested_calls_is_the_launch() {
     run.add_slice(&call(10, 4, 1, driver)).unwrap();
     run.add_slice(&call(10, 8, 2, runtime)).unwrap();
     run.add_gpu_activity(&GpuActivity { correlation_id: Some(5), ..kernel(50, gemm) }).unwrap();
-    run.finish(None).unwrap();
 
-    let run = Run::open(folder.path()).unwrap();
-    let reader = full_reader(&run);
-    let row: GpuActivity = reader.rows().unwrap().next().unwrap().unwrap();
+    let run = finish(&folder, run);
+    let reader = reader(&run);
+    let row = &rows::<GpuActivity>(&reader)[0];
     assert_eq!(path(&reader, row.context_id.unwrap()), "aten::mm");
 }
 
 #[test]
 fn arguments_are_deduplicated_and_restored() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let name = run.text_id("op");
     let mut new_args = NewArgs::default();
     for number in 0..10 {
@@ -252,57 +232,37 @@ fn arguments_are_deduplicated_and_restored() {
     new_args.clear();
     assert_eq!(run.args(&mut new_args).unwrap(), Args::default());
     run.spill().unwrap();
-    run.finish(None).unwrap();
-
-    let run = Run::open(folder.path()).unwrap();
+    let run = finish(&folder, run);
     assert_eq!(run.read(&stored::ARGS).unwrap().num_rows(), 1);
-    let reader = full_reader(&run);
+    let reader = reader(&run);
     for (number, span) in spans(&reader).iter().enumerate() {
-        let mut json = String::new();
-        reader.args(&span.args, &mut json);
+        let json = read::args(&reader, &span.args);
         assert_eq!(json, format!(r#"{{"Ev Idx":{number},"type":"a#b"}}"#));
     }
 }
 
 #[test]
 fn timestamps_are_shifted_and_durations_are_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let name = run.text_id("step");
     run.add_slice(&Slice { kind: NodeKind::Step, step: Some(7), ..slice(0, 100, 10, name) })
         .unwrap();
     run.add_slice(&Slice { kind: NodeKind::Step, ..slice(0, 110, 10, name) }).unwrap();
     run.add_gpu_activity(&kernel(105, name)).unwrap();
-    run.add_instant(&Instant {
-        time_nanos: 107,
-        process_id: 0,
-        thread_id: None,
-        scope: InstantScope::Global,
-        name_id: name,
-        category_id: None,
-        args: Args::default(),
-    })
-    .unwrap();
+    run.add_instant(&Instant::new(0, name, 107)).unwrap();
     run.finish(Some(1_000)).unwrap();
 
     let run = Run::open(folder.path()).unwrap();
-    let reader = full_reader(&run);
-    assert_eq!(
-        spans(&reader)
-            .iter()
-            .map(|span| (span.start_nanos, span.duration_nanos))
-            .collect::<Vec<_>>(),
-        [(1100, 10), (1110, 10)]
-    );
-    let steps: Vec<Step> = reader.rows().unwrap().map(Result::unwrap).collect();
-    assert_eq!(
-        steps.iter().map(|step| (step.start_nanos, step.number)).collect::<Vec<_>>(),
-        [(1100, 7), (1110, 8)]
-    );
-    let activity: GpuActivity = reader.rows().unwrap().next().unwrap().unwrap();
+    let reader = reader(&run);
+    let spans: Vec<_> =
+        spans(&reader).iter().map(|span| (span.start_nanos, span.duration_nanos)).collect();
+    assert_eq!(spans, [(1100, 10), (1110, 10)]);
+    let steps: Vec<_> =
+        rows::<Step>(&reader).iter().map(|step| (step.start_nanos, step.number)).collect();
+    assert_eq!(steps, [(1100, 7), (1110, 8)]);
+    let activity = &rows::<GpuActivity>(&reader)[0];
     assert_eq!((activity.start_nanos, activity.duration_nanos), (1105, 10));
-    let instant: Instant = reader.rows().unwrap().next().unwrap().unwrap();
-    assert_eq!(instant.time_nanos, 1107);
+    assert_eq!(rows::<Instant>(&reader)[0].time_nanos, 1107);
     let process = reader.process(0).unwrap();
     assert_eq!((process.start_nanos, process.end_nanos), (1100, 1120));
     let entry = &run.manifest().processes[0];
@@ -310,21 +270,12 @@ fn timestamps_are_shifted_and_durations_are_not() {
 }
 
 fn sample(context_id: u32, name_id: u32, value: i64) -> Sample {
-    Sample {
-        process_id: 0,
-        thread_id: None,
-        context_id,
-        name_id,
-        time_nanos: None,
-        value: MetricValue::Int(value),
-        args: Args::default(),
-    }
+    Sample::new(0, context_id, name_id, MetricValue::Int(value))
 }
 
 #[test]
 fn samples_count_for_all_their_callers() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let [main, work, cpu, count] =
         ["main", "work", "cpu (ns)", "samples"].map(|name| run.text_id(name));
     let outer = run.context_id(Assembler::ROOT, NodeKind::Frame, main);
@@ -338,35 +289,19 @@ fn samples_count_for_all_their_callers() {
         run.add_sample(&sample(context, cpu, nanos)).unwrap();
         run.add_sample(&sample(context, count, samples)).unwrap();
     }
-    run.finish(None).unwrap();
-
-    let run = Run::open(folder.path()).unwrap();
+    let run = finish(&folder, run);
     let rollups = run.read(&stored::ROLLUPS).unwrap();
-    let column = |name: &str| {
-        let column = rollups.column(stored::ROLLUPS.position(name).unwrap());
-        arrow::compute::cast(column, &arrow::datatypes::DataType::Int64).unwrap()
-    };
-    let numbers =
-        |name: &str| column(name).as_primitive::<arrow::datatypes::Int64Type>().values().to_vec();
-    let mut sums: Vec<_> = (0..rollups.num_rows())
-        .map(|row| {
-            (
-                numbers("context_id")[row],
-                numbers("count")[row],
-                numbers("total_nanos")[row],
-                numbers("self_nanos")[row],
-            )
-        })
-        .collect();
+    let columns = ["count", "total_nanos", "self_nanos"].map(|name| ints(&rollups, name));
+    let sums_of = |row: usize| columns.map(|column| column[row]);
+    let mut sums: Vec<_> = ids(&rollups, "context_id").iter().zip((0..).map(sums_of)).collect();
     sums.sort_unstable();
-    assert_eq!(sums, [(outer.into(), 6, 60, 10), (inner.into(), 5, 50, 50)]);
-    assert_eq!(full_reader(&run).rows::<Sample>().unwrap().count(), 6);
+    assert_eq!(sums, [(&outer, [6, 60, 10]), (&inner, [5, 50, 50])]);
+    assert_eq!(reader(&run).rows::<Sample>().unwrap().count(), 6);
 }
 
 #[test]
 fn overflowing_sums_saturate_and_count_as_losses() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let [inner, outer, time] = ["inner", "outer", "cpu"].map(|name| run.text_id(name));
     let outer = run.context_id(Assembler::ROOT, NodeKind::Frame, outer);
     let inner = run.context_id(outer, NodeKind::Frame, inner);
@@ -378,20 +313,15 @@ fn overflowing_sums_saturate_and_count_as_losses() {
     assert_eq!(assembled.losses[&LossCause::Unsupported], 2);
     let run = Run::open(folder.path()).unwrap();
     let rollups = run.read(&stored::ROLLUPS).unwrap();
-    let column = |name: &str| {
-        let column = rollups.column(stored::ROLLUPS.position(name).unwrap());
-        let mut sums = column.as_primitive::<arrow::datatypes::Int64Type>().values().to_vec();
-        sums.sort_unstable();
-        sums
-    };
-    assert_eq!(column("total_nanos"), [i64::MIN, i64::MIN]);
-    assert_eq!(column("self_nanos"), [i64::MIN, i64::MAX]);
+    assert_eq!(ints(&rollups, "total_nanos"), [i64::MIN, i64::MIN]);
+    let mut self_nanos = ints(&rollups, "self_nanos").to_vec();
+    self_nanos.sort_unstable();
+    assert_eq!(self_nanos, [i64::MIN, i64::MAX]);
 }
 
 #[test]
 fn a_window_includes_overlapping_rows() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let process = run.add_process(NewProcess { pid: 13, ..NewProcess::default() });
     let thread = run.add_thread(process, 1, "");
     let name = run.text_id("x");
@@ -399,21 +329,9 @@ fn a_window_includes_overlapping_rows() {
         run.add_slice(&slice(0, start, 10, name)).unwrap();
         run.add_slice(&slice(thread, start, 0, name)).unwrap();
     }
-    let context_id = Assembler::ROOT;
-    let value = MetricValue::Float(1.5);
-    let metric = Metric {
-        time_nanos: 15,
-        thread_id: thread,
-        context_id,
-        name_id: name,
-        sessions: 0,
-        phase: 0,
-        value,
-    };
+    let metric = Metric::new(thread, Assembler::ROOT, name, 15, MetricValue::Float(1.5));
     run.add_metric(&metric).unwrap();
-    run.finish(None).unwrap();
-
-    let run = Run::open(folder.path()).unwrap();
+    let run = finish(&folder, run);
     let starts = |selection: Selection| {
         let reader = Reader::new(&run, selection).unwrap();
         let metrics = reader.rows::<Metric>().unwrap().count();
@@ -465,8 +383,7 @@ fn flatten(
 
 /// Adds the slices of trees in random order, each tree on a thread, and compares the spans.
 fn check_spans_of_trees(trees: &[Tree], seed: u64) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let mut expected = Vec::new();
     for (number, tree) in (0..).zip(trees) {
         let thread = run.add_thread(0, number, "t");
@@ -482,9 +399,8 @@ fn check_spans_of_trees(trees: &[Tree], seed: u64) {
         }
         expected.extend(slices.into_iter().map(|row| (thread, row)));
     }
-    run.finish(None).unwrap();
-    let run = Run::open(folder.path()).unwrap();
-    let reader = full_reader(&run);
+    let run = finish(&folder, run);
+    let reader = reader(&run);
     let spans = spans(&reader);
     assert!(spans.is_sorted_by_key(|span| span.start_nanos));
     let mut found: Vec<_> = spans
@@ -509,18 +425,15 @@ fn large_trees_are_rebuilt_from_their_slices() {
 
 #[test]
 fn long_spans_do_not_hold_back_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let name = run.text_id("x");
     let (idle, busy) = (run.add_thread(0, 35, "idle"), run.add_thread(0, 36, "busy"));
     run.add_slice(&slice(0, 0, 1_000_000, name)).unwrap();
     run.add_slice(&slice(idle, 0, 10, name)).unwrap(); // over, though nothing follows on its thread
     run.add_slice(&slice(busy, 5, 900_000, name)).unwrap();
     (1..=5_000).for_each(|at| run.add_slice(&slice(0, 100 * at, 50, name)).unwrap());
-    run.finish(None).unwrap();
-
-    let run = Run::open(folder.path()).unwrap();
-    let rows = spans(&full_reader(&run));
+    let run = finish(&folder, run);
+    let rows = spans(&reader(&run));
     assert!(rows.is_sorted_by_key(|span| span.start_nanos));
     let spans_of_thread = |thread: u32, duration_nanos: i64| {
         let has_thread_and_duration =
@@ -560,11 +473,10 @@ fn a_temporary_run_equals_a_published_one() {
         }
     };
     let rows = |run: &Run| {
-        let reader = full_reader(run);
+        let reader = reader(run);
         let mut rows = Vec::new();
         for span in spans(&reader) {
-            let mut json = String::new();
-            reader.args(&span.args, &mut json);
+            let json = read::args(&reader, &span.args);
             rows.push(format!("{} {} {json}", span.start_nanos, path(&reader, span.context_id)));
         }
         let activities = reader.rows::<GpuActivity>().unwrap();
@@ -604,17 +516,15 @@ proptest! {
     fn sums_of_any_slices_are_consistent(
         slices in prop::collection::vec((0_u32..3, -50_i64..50, 0_i64..60), 0..80),
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut run = assembler(folder.path());
+        let (folder, mut run) = assembler();
         run.add_thread(0, 1, "");
         run.add_thread(0, 2, "");
         let name = run.text_id("x");
         for &(thread, start, duration) in &slices {
             run.add_slice(&slice(thread, start, duration, name)).unwrap();
         }
-        run.finish(None).unwrap();
-        let run = Run::open(folder.path()).unwrap();
-        let reader = full_reader(&run);
+        let run = finish(&folder, run);
+        let reader = reader(&run);
         let spans = spans(&reader);
         let mut found: Vec<_> =
             spans.iter().map(|s| (s.thread_id, s.start_nanos, s.duration_nanos)).collect();
@@ -634,23 +544,21 @@ proptest! {
 
 #[test]
 fn a_process_without_events_has_the_extent_of_all_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let idle = run.add_process(NewProcess { pid: 99, ..NewProcess::default() });
     let name = run.text_id("x");
     run.add_slice(&slice(0, 500, 100, name)).unwrap();
     run.set_base_nanos(1_000);
     run.finish(Some(10)).unwrap();
     let run = Run::open(folder.path()).unwrap();
-    let reader = full_reader(&run);
+    let reader = reader(&run);
     let idle = reader.process(idle).unwrap();
     assert_eq!((idle.start_nanos, idle.end_nanos), (1_510, 1_610));
 }
 
 #[test]
 fn slices_beyond_the_depth_limit_become_siblings() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let name = run.text_id("x");
     let deep = 10_005;
     for depth in 0..deep {
@@ -659,7 +567,7 @@ fn slices_beyond_the_depth_limit_become_siblings() {
     let assembled = run.finish(None).unwrap();
     assert_eq!(assembled.losses[&LossCause::Unsupported], 5);
     let run = Run::open(folder.path()).unwrap();
-    let reader = full_reader(&run);
+    let reader = reader(&run);
     let depths = spans(&reader).into_iter().map(|span| reader.context(span.context_id).depth);
     assert_eq!(depths.max(), Some(10_000));
     assert_eq!(spans(&reader).len(), 10_005);
@@ -668,8 +576,7 @@ fn slices_beyond_the_depth_limit_become_siblings() {
 /// A short file can describe one deep stack on many threads.
 #[test]
 fn nodes_of_sampled_stacks_are_limited() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut run = assembler(folder.path());
+    let (folder, mut run) = assembler();
     let (frame, count) = (run.text_id("frame"), run.text_id("samples"));
     run.show_samples(Sampled { count_name_id: Some(count), ..Sampled::default() });
     let mut stack = Assembler::ROOT;
@@ -679,16 +586,7 @@ fn nodes_of_sampled_stacks_are_limited() {
     for number in 0..600 {
         let thread_id = Some(run.add_thread(0, number, ""));
         let value = MetricValue::Float(0.4);
-        let args = Args::default();
-        let sample = Sample {
-            process_id: 0,
-            thread_id,
-            context_id: stack,
-            name_id: count,
-            time_nanos: None,
-            value,
-            args,
-        };
+        let sample = Sample { thread_id, ..Sample::new(0, stack, count, value) };
         for _ in 0..3 {
             run.add_sample(&sample.clone()).unwrap();
         }
@@ -698,8 +596,6 @@ fn nodes_of_sampled_stacks_are_limited() {
     let run = Run::open(folder.path()).unwrap();
     let rollups = run.read(&stored::ROLLUPS).unwrap();
     assert_eq!(rollups.num_rows(), 1 << 20);
-    let counts = rollups.column(stored::ROLLUPS.position("count").unwrap());
-    let counts = counts.as_primitive::<arrow::datatypes::Int64Type>().values();
     // Fractions are summed before rounding.
-    assert!(counts.iter().all(|&count| count == 1));
+    assert!(ints(&rollups, "count").iter().all(|&count| count == 1));
 }

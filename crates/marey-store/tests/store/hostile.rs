@@ -15,9 +15,7 @@ use crate::sample;
 /// Creates a run with two small tables.
 fn small_run() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let parts = [&STRINGS, &SPANS].map(|table| {
-        sample::write_part(folder.path(), table, 0, &sample::create_rows(table, 0, 3))
-    });
+    let parts = [&STRINGS, &SPANS].map(|table| sample::write_part(folder.path(), table, 0, 0..3));
     sample::publish(folder.path(), parts.into());
     folder
 }

@@ -9,6 +9,7 @@ mod many_ranks;
 mod merge;
 mod old_runs;
 mod pack;
+mod read;
 mod run;
 mod sample;
 mod write;

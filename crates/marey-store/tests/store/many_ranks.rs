@@ -6,9 +6,10 @@ use std::process::Command;
 use marey_model::spool::{SessionEvent, SpoolFrame};
 use marey_model::table::stored;
 use marey_store::row::Span;
-use marey_store::{Merger, Reader, Run, Selection, collect};
+use marey_store::{Merger, Run};
 
-use crate::collect::spools::{INNER, OUTER, Recorded, first_frames, no_trace, session, spans};
+use crate::collect::spools::{INNER, OUTER, Recorded, collect, first_frames, session, spans};
+use crate::read::{reader, rows};
 
 const RANKS: u32 = 200;
 /// Pid of the first rank.
@@ -39,7 +40,7 @@ fn many_ranks_are_collected_with_few_open_files() {
 fn collected_with_few_open_files() {
     let recorded = Recorded::new();
     (PID..PID + RANKS).for_each(|pid| recorded.write_spool(pid, &rank_frames(pid)));
-    assert_eq!(collect(recorded.path(), &no_trace, &mut |_| ()).unwrap().spools, RANKS);
+    assert_eq!(collect(&recorded).spools, RANKS);
     assert_one_part_per_table(recorded.path(), u64::from(RANKS));
 }
 
@@ -54,7 +55,7 @@ fn merged_with_few_open_files() {
     const RANKS_PER_RUN: u32 = 4;
     let recorded = Recorded::new();
     (PID..PID + RANKS_PER_RUN).for_each(|pid| recorded.write_spool(pid, &rank_frames(pid)));
-    collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    collect(&recorded);
     let out = tempfile::tempdir().unwrap();
     let mut merger = Merger::new(out.path());
     for _ in 0..RANKS / RANKS_PER_RUN {
@@ -79,9 +80,7 @@ fn assert_one_part_per_table(path: &Path, ranks: u64) {
         assert_eq!(parts.len(), 1, "{table}");
     }
     assert_eq!(run.parts(&stored::PROCESSES)[0].row_count(), ranks);
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let starts: Vec<i64> =
-        reader.rows::<Span>().unwrap().map(|span| span.unwrap().start_nanos).collect();
-    assert_eq!(starts.len() as u64, SPANS * ranks);
-    assert!(starts.is_sorted());
+    let spans: Vec<Span> = rows(&reader(&run));
+    assert_eq!(spans.len() as u64, SPANS * ranks);
+    assert!(spans.is_sorted_by_key(|span| span.start_nanos));
 }

@@ -3,7 +3,9 @@
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_store::row::{Metadata, Span};
-use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice, StoreError, merge};
+use marey_store::{Assembler, NewProcess, Run, Slice, StoreError, merge};
+
+use crate::read::{args, path, reader, rows};
 
 /// Creates a run of one process with these spans, each inside the previous one.
 fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
@@ -26,13 +28,8 @@ fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
         })
         .unwrap();
     }
-    let metadata = Metadata {
-        process_id: process,
-        thread_id: Some(thread_id),
-        key: "k".into(),
-        value: "1".into(),
-    };
-    run.add_metadata(&metadata).unwrap();
+    let thread_id = Some(thread_id);
+    run.add_metadata(&Metadata { thread_id, ..Metadata::new(process, "k", "1") }).unwrap();
     run.lose(process, LossCause::Unsupported, 2);
     run.finish(None).unwrap();
     let run = Run::open(folder.path()).unwrap();
@@ -41,27 +38,22 @@ fn create_run(pid: i64, names: &[&str]) -> (tempfile::TempDir, Run) {
 
 /// Describes the spans of a run without ids.
 fn rows_without_ids(run: &Run) -> Vec<String> {
-    let reader = Reader::new(run, Selection::default()).unwrap();
-    let spans = reader.rows::<Span>().unwrap().map(Result::unwrap);
-    let mut rows_without_ids: Vec<_> = spans
+    let reader = reader(run);
+    let mut rows_without_ids: Vec<_> = rows::<Span>(&reader)
+        .iter()
         .map(|span| {
             let thread = reader.thread(span.thread_id).unwrap();
             let process = reader.process(thread.process_id).unwrap();
-            let path: Vec<_> = reader
-                .path(span.context_id)
-                .into_iter()
-                .map(|id| reader.text(reader.context(id).name_id))
-                .collect();
-            let mut args = String::new();
-            reader.args(&span.args, &mut args);
+            let path = path(&reader, span.context_id);
             format!(
-                "{} {} {:?} {} {path:?} {} {:?} {args}",
+                "{} {} {:?} {} {path:?} {} {:?} {}",
                 span.start_nanos,
                 process.pid,
                 process.rank,
                 thread.os_id,
                 reader.text(span.name_id),
                 span.category_id.map(|id| reader.text(id)),
+                args(&reader, &span.args),
             )
         })
         .collect();
@@ -86,11 +78,10 @@ fn a_merged_run_has_the_rows_of_all_runs() {
         merged.manifest().processes.iter().map(|p| (p.id, p.pid)).collect::<Vec<_>>(),
         [(0, 1), (1, 2)]
     );
-    let reader = Reader::new(&merged, Selection::default()).unwrap();
     // Texts are unique.
     let strings = merged.read(&marey_model::table::stored::STRINGS).unwrap().num_rows();
     assert_eq!(strings, 6);
-    let metadata: Vec<Metadata> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let metadata: Vec<Metadata> = rows(&reader(&merged));
     assert_eq!(
         metadata.iter().map(|row| (row.process_id, row.thread_id)).collect::<Vec<_>>(),
         [(0, Some(0)), (1, Some(1))]

@@ -181,15 +181,8 @@ fn a_pack_with_more_than_65535_members_opens() {
 #[test]
 fn a_pack_larger_than_four_gigabytes_opens() {
     let folder = tempfile::tempdir().unwrap();
-    let parts = [0, 1].map(|number| {
-        sample::write_part(
-            folder.path(),
-            &SPANS,
-            number,
-            &sample::create_rows(&SPANS, number as usize * 7, 7),
-        )
-    });
-    sample::publish(folder.path(), parts.into());
+    let part = |number, rows| sample::write_part(folder.path(), &SPANS, number, rows);
+    sample::publish(folder.path(), vec![part(0, 0..7), part(1, 7..14)]);
     let part = |number| fs::read(folder.path().join(part_name(number))).unwrap();
 
     // A member of five gigabytes between the two parts is a hole in the file.
@@ -208,7 +201,7 @@ fn a_pack_larger_than_four_gigabytes_opens() {
     let library = ZipArchive::new(File::open(&out).unwrap()).unwrap();
     assert_eq!(library.len(), 4);
     let run = Run::open(&out).unwrap();
-    assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0, 14));
+    assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0..14));
 }
 
 fn part_name(number: u32) -> &'static str {

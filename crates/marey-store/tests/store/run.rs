@@ -10,9 +10,10 @@ use marey_model::table::Table;
 use marey_model::table::stored::{SPANS, STRINGS, THREADS};
 use marey_model::table::{Column, ColumnKind};
 use marey_store::row::Span;
-use marey_store::{Found, Lock, Manifest, Reader, Run, Selection, StoreError, is_recording};
+use marey_store::{Found, Lock, Manifest, Run, StoreError, is_recording};
 use serde_json::{Value, json};
 
+use crate::read::reader;
 use crate::sample;
 
 /// Opens an invalid run; returns the message without the folder's name.
@@ -34,7 +35,7 @@ fn a_table_without_parts_is_empty() {
     Manifest::new().publish(folder.path(), Vec::new()).unwrap();
     let run = Run::open(folder.path()).unwrap();
     assert!(run.parts(&SPANS).is_empty());
-    assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0, 0));
+    assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0..0));
 }
 
 #[test]
@@ -58,8 +59,7 @@ fn a_part_is_read_by_offset_within_its_length() {
 #[test]
 fn reading_a_part_reads_its_bytes_about_once() {
     let folder = tempfile::tempdir().unwrap();
-    let part =
-        sample::write_part(folder.path(), &SPANS, 0, &sample::create_rows(&SPANS, 0, 300_000));
+    let part = sample::write_part(folder.path(), &SPANS, 0, 0..300_000);
     let len_bytes = part.len_bytes();
     sample::publish(folder.path(), vec![part]);
     let run = Run::open(folder.path()).unwrap();
@@ -74,14 +74,14 @@ fn reading_a_part_reads_its_bytes_about_once() {
 fn parts_are_not_read_before_their_first_row_is_due() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number: u32| {
-        let rows = sample::create_rows(&SPANS, number as usize * 20_000, 20_000);
-        sample::write_part(folder.path(), &SPANS, number, &rows)
+        let first = number as usize * 20_000;
+        sample::write_part(folder.path(), &SPANS, number, first..first + 20_000)
     };
     let parts: Vec<_> = (0..8).map(part).collect();
     let len_bytes: u64 = parts.iter().map(marey_store::WrittenPart::len_bytes).sum();
     sample::publish(folder.path(), parts);
     let run = Run::open(folder.path()).unwrap();
-    let reader = Reader::new(&run, Selection::default()).unwrap();
+    let reader = reader(&run);
     let before = bytes_read_by_this_thread();
     let mut rows = reader.rows::<Span>().unwrap();
     rows.next().unwrap().unwrap();
@@ -281,7 +281,7 @@ fn other_threads_table(columns: &'static [Column]) -> &'static Table {
 
 fn run_with(table: &'static Table) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let part = sample::write_part(folder.path(), table, 0, &sample::create_rows(table, 0, 2));
+    let part = sample::write_part(folder.path(), table, 0, 0..2);
     sample::publish(folder.path(), vec![part]);
     folder
 }
@@ -301,7 +301,7 @@ fn undeclared_columns_of_a_part_are_ignored() {
     ];
     let folder = run_with(other_threads_table(COLUMNS));
     let rows = Run::open(folder.path()).unwrap().read(&THREADS).unwrap();
-    assert_eq!(rows, sample::create_rows(&THREADS, 0, 2));
+    assert_eq!(rows, sample::create_rows(&THREADS, 0..2));
 }
 
 #[test]
@@ -349,22 +349,17 @@ fn publishing_replaces_parts_and_removes_leftovers() {
     manifest.processes.push(process(0));
     manifest.next.processes = 1;
     manifest.next.part = 4;
-    let first = sample::write_part(run.path(), &SPANS, 2, &sample::create_rows(&SPANS, 14, 1));
+    let first = sample::write_part(run.path(), &SPANS, 2, 14..15);
     manifest.list(&first, Some(0));
     manifest.publish(run.path(), vec![first]).unwrap();
-    assert_eq!(
-        Run::open(run.path()).unwrap().read(&SPANS).unwrap(),
-        sample::create_rows(&SPANS, 0, 15)
-    );
+    let rows = || Run::open(run.path()).unwrap().read(&SPANS).unwrap();
+    assert_eq!(rows(), sample::create_rows(&SPANS, 0..15));
 
     manifest.unlist(0);
-    let second = sample::write_part(run.path(), &SPANS, 3, &sample::create_rows(&SPANS, 14, 2));
+    let second = sample::write_part(run.path(), &SPANS, 3, 14..16);
     manifest.list(&second, Some(0));
     manifest.publish(run.path(), vec![second]).unwrap();
-    assert_eq!(
-        Run::open(run.path()).unwrap().read(&SPANS).unwrap(),
-        sample::create_rows(&SPANS, 0, 16)
-    );
+    assert_eq!(rows(), sample::create_rows(&SPANS, 0..16));
     let mut names: Vec<_> =
         fs::read_dir(&spans).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
@@ -377,8 +372,7 @@ fn publishing_replaces_parts_and_removes_leftovers() {
 fn a_run_opens_while_its_parts_are_replaced() {
     let run = sample::create_run();
     let replace = |number: u32| {
-        let part =
-            sample::write_part(run.path(), &SPANS, number, &sample::create_rows(&SPANS, 0, 1));
+        let part = sample::write_part(run.path(), &SPANS, number, 0..1);
         sample::publish(run.path(), vec![part]);
     };
     replace(0);
@@ -386,7 +380,7 @@ fn a_run_opens_while_its_parts_are_replaced() {
         let collector = scope.spawn(|| (1..200).for_each(replace));
         while !collector.is_finished() {
             let run = Run::open(run.path()).unwrap();
-            assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0, 1));
+            assert_eq!(run.read(&SPANS).unwrap(), sample::create_rows(&SPANS, 0..1));
         }
     });
 }
@@ -404,15 +398,15 @@ fn an_open_run_survives_the_replacement_of_its_parts() {
 fn a_run_with_many_parts_opens_few_files() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number| {
-        let rows = sample::create_rows(&STRINGS, number as usize, 1);
-        sample::write_part(folder.path(), &STRINGS, number, &rows)
+        let row = number as usize;
+        sample::write_part(folder.path(), &STRINGS, number, row..row + 1)
     };
     sample::publish(folder.path(), (0..300).map(part).collect());
     let run = Run::open(folder.path()).unwrap();
     let open_files = fs::read_dir("/proc/self/fd").unwrap();
     let targets = open_files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
     assert_eq!(targets.filter(|target| target.starts_with(folder.path())).count(), 0);
-    assert_eq!(run.read(&STRINGS).unwrap(), sample::create_rows(&STRINGS, 0, 300));
+    assert_eq!(run.read(&STRINGS).unwrap(), sample::create_rows(&STRINGS, 0..300));
 }
 
 #[test]

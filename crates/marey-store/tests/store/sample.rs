@@ -1,5 +1,6 @@
 //! A small run with rows in every table.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ use tempfile::TempDir;
 /// Rows of each part of the sample.
 pub(crate) const ROWS: usize = 7;
 
-/// Returns rows from number `first` on: ascending numbers, and null in every third row of nullable
+/// Returns rows of these numbers: ascending numbers, and null in every third row of nullable
 /// columns.
-pub(crate) fn create_rows(table: &Table, first: usize, count: usize) -> RecordBatch {
-    let numbers: Vec<usize> = (first..first + count).collect();
+pub(crate) fn create_rows(table: &Table, numbers: Range<usize>) -> RecordBatch {
+    let numbers: Vec<usize> = numbers.collect();
     let columns = table.columns.iter().map(|column| column_values(column, &numbers)).collect();
     RecordBatch::try_new(arrow_schema(table), columns).unwrap()
 }
@@ -63,15 +64,15 @@ fn column_values(column: &Column, numbers: &[usize]) -> ArrayRef {
     }
 }
 
-/// Writes rows as a part.
+/// Writes the rows of these numbers as a part.
 pub(crate) fn write_part(
     run: &Path,
     table: &'static Table,
     number: u32,
-    rows: &RecordBatch,
+    rows: Range<usize>,
 ) -> WrittenPart {
     let mut writer = PartWriter::create(run, table, number).unwrap();
-    writer.write(rows).unwrap();
+    writer.write(&create_rows(table, rows)).unwrap();
     writer.finish().unwrap()
 }
 
@@ -88,11 +89,9 @@ pub(crate) fn publish(run: &Path, parts: Vec<WrittenPart>) {
 /// Creates a run with two parts of each table.
 pub(crate) fn create_run() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let part = |table, number: usize| {
-        let rows = create_rows(table, number * ROWS, ROWS);
-        write_part(folder.path(), table, number as u32, &rows)
-    };
-    let parts = ALL.iter().flat_map(|table| [part(table, 0), part(table, 1)]).collect();
+    let part = |table, number, rows| write_part(folder.path(), table, number, rows);
+    let parts = |table| [part(table, 0, 0..ROWS), part(table, 1, ROWS..2 * ROWS)];
+    let parts = ALL.iter().copied().flat_map(parts).collect();
     publish(folder.path(), parts);
     folder
 }
@@ -100,6 +99,6 @@ pub(crate) fn create_run() -> TempDir {
 /// Asserts that a run has the sample's rows.
 pub(crate) fn assert_has_sample_rows(run: &Run) {
     for table in ALL {
-        assert_eq!(run.read(table).unwrap(), create_rows(table, 0, 2 * ROWS), "{}", table.name);
+        assert_eq!(run.read(table).unwrap(), create_rows(table, 0..2 * ROWS), "{}", table.name);
     }
 }

@@ -38,8 +38,7 @@ fn every_table_survives_writing_and_reading() {
 #[test]
 fn row_groups_are_small_enough_to_skip_most_in_a_window() {
     let folder = tempfile::tempdir().unwrap();
-    let part =
-        sample::write_part(folder.path(), &SPANS, 0, &sample::create_rows(&SPANS, 0, 300_000));
+    let part = sample::write_part(folder.path(), &SPANS, 0, 0..300_000);
     sample::publish(folder.path(), vec![part]);
     let metadata = metadata(&folder.path().join("tables/spans/part-0.parquet"));
     let rows: Vec<_> = metadata.row_groups().iter().map(RowGroupMetaData::num_rows).collect();
@@ -84,8 +83,7 @@ fn a_part_has_metadata_on_its_order_and_columns() {
 fn numbers_that_hardly_repeat_have_no_dictionary() {
     const ROWS: usize = 100_000;
     let folder = tempfile::tempdir().unwrap();
-    let rows = sample::create_rows(&GPU_ACTIVITIES, 0, ROWS);
-    let part = sample::write_part(folder.path(), &GPU_ACTIVITIES, 0, &rows);
+    let part = sample::write_part(folder.path(), &GPU_ACTIVITIES, 0, 0..ROWS);
     sample::publish(folder.path(), vec![part]);
     let metadata = metadata(&folder.path().join("tables/gpu_activities/part-0.parquet"));
     let column = GPU_ACTIVITIES.position("correlation_id").unwrap();
@@ -101,7 +99,7 @@ fn metadata_value<'a>(metadata: &'a ParquetMetaData, key: &str) -> &'a str {
 #[test]
 fn a_part_has_no_name_before_it_is_published() {
     let folder = tempfile::tempdir().unwrap();
-    let rows = sample::create_rows(&STRINGS, 0, 3);
+    let rows = sample::create_rows(&STRINGS, 0..3);
     let mut writer = PartWriter::create(folder.path(), &STRINGS, 0).unwrap();
     writer.write(&rows).unwrap();
     assert!(part_file_names(folder.path()).iter().all(|name| name.starts_with('.')));
@@ -119,7 +117,7 @@ fn a_part_has_no_name_before_it_is_published() {
 fn an_unfinished_part_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     drop(PartWriter::create(folder.path(), &STRINGS, 0).unwrap());
-    drop(sample::write_part(folder.path(), &STRINGS, 1, &sample::create_rows(&STRINGS, 0, 3)));
+    drop(sample::write_part(folder.path(), &STRINGS, 1, 0..3));
     assert!(part_file_names(folder.path()).is_empty());
 }
 
@@ -137,7 +135,7 @@ fn files_have_default_permissions() {
 fn rows_with_another_schema_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = PartWriter::create(folder.path(), &STRINGS, 0).unwrap();
-    writer.write(&sample::create_rows(&SPANS, 0, 1)).unwrap_err();
+    writer.write(&sample::create_rows(&SPANS, 0..1)).unwrap_err();
 }
 
 fn part_file_names(run: &Path) -> Vec<String> {

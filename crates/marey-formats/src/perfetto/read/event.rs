@@ -224,10 +224,8 @@ impl EventConverter<'_> {
         let (extras, annotations) = Extras::split_from(event, sequence);
         let mut args = NewArgs::default();
         self.add_args(sequence, event, annotations, &mut args);
-        if let Some(value) = extras.int("sample").map(MetricValue::Int) {
-            return self.add_marey_sample(sequence, header, event, &extras, value, &mut args);
-        }
-        if let Some(value) = extras.float("sample").map(MetricValue::Float) {
+        let sampled = extras.int("sample").map(MetricValue::Int);
+        if let Some(value) = sampled.or(extras.float("sample").map(MetricValue::Float)) {
             return self.add_marey_sample(sequence, header, event, &extras, value, &mut args);
         }
         if let Some(action) = extras.text("memory") {
@@ -440,15 +438,8 @@ impl EventConverter<'_> {
             Some(TYPE_COUNTER) => self.stack_context(sequence, event),
             _ => None,
         };
-        self.import.run.add_metric(&Metric {
-            time_nanos,
-            thread_id,
-            context_id: context_id.unwrap_or(Assembler::ROOT),
-            name_id,
-            sessions: 0,
-            phase: 0,
-            value,
-        })
+        let context_id = context_id.unwrap_or(Assembler::ROOT);
+        self.import.run.add_metric(&Metric::new(thread_id, context_id, name_id, time_nanos, value))
     }
 }
 

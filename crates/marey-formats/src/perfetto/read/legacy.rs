@@ -128,15 +128,8 @@ impl EventConverter<'_> {
             let is_only_series = key.is_empty() || key == "value";
             let name = if is_only_series { name.to_owned() } else { format!("{name} {key}") };
             let name_id = self.import.run.text_id(&name);
-            self.import.run.add_metric(&Metric {
-                time_nanos: header.time_nanos,
-                thread_id,
-                context_id: Assembler::ROOT,
-                name_id,
-                sessions: 0,
-                phase: 0,
-                value,
-            })?;
+            let row = Metric::new(thread_id, Assembler::ROOT, name_id, header.time_nanos, value);
+            self.import.run.add_metric(&row)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_store::row::{Args, Sample};
+use marey_store::row::Sample;
 use marey_store::{Assembler, Sampled, StoreError};
 
 use super::EventConverter;
@@ -67,13 +67,9 @@ impl EventConverter<'_> {
         };
         let name_id = self.import.run.text_id(name);
         self.import.run.add_sample(&Sample {
-            process_id: header.owner.process_id,
             thread_id: header.owner.enclosing_thread_id,
-            context_id,
-            name_id,
             time_nanos: Some(header.time_nanos),
-            value,
-            args: Args::default(),
+            ..Sample::new(header.owner.process_id, context_id, name_id, value)
         })
     }
 
@@ -164,13 +160,10 @@ impl EventConverter<'_> {
         let name_id = self.import.run.text_id("samples");
         let args = self.import.run.args(args)?;
         self.import.run.add_sample(&Sample {
-            process_id,
             thread_id: Some(thread_id),
-            context_id,
-            name_id,
             time_nanos,
-            value: MetricValue::Int(1),
             args,
+            ..Sample::new(process_id, context_id, name_id, MetricValue::Int(1))
         })
     }
 

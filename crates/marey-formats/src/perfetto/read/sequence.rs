@@ -1,6 +1,7 @@
 //! The state of a sequence of packets: its defaults and interned data, to which packets refer.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use marey_model::context::NodeKind;
 use marey_store::Assembler;
@@ -46,19 +47,7 @@ pub(super) struct Interned {
     frames: BTreeMap<u64, (NodeKind, u32)>,
 }
 
-static NO_INTERNED_DATA: Interned = Interned {
-    names: BTreeMap::new(),
-    categories: BTreeMap::new(),
-    annotation_names: BTreeMap::new(),
-    annotation_strings: BTreeMap::new(),
-    locations: BTreeMap::new(),
-    stacks: BTreeMap::new(),
-    functions: BTreeMap::new(),
-    mapping_paths: BTreeMap::new(),
-    source_paths: BTreeMap::new(),
-    mappings: BTreeMap::new(),
-    frames: BTreeMap::new(),
-};
+static NO_INTERNED_DATA: LazyLock<Interned> = LazyLock::new(Interned::default);
 
 impl Sequence {
     /// Returns a sequence whose state begins empty.
@@ -68,7 +57,7 @@ impl Sequence {
 
     /// Returns the interned data.
     pub(super) fn interned(&self) -> &Interned {
-        self.interned.as_deref().unwrap_or(&NO_INTERNED_DATA)
+        self.interned.as_deref().unwrap_or_else(|| &NO_INTERNED_DATA)
     }
 
     /// Adds the interned data of a packet.

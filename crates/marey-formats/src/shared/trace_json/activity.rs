@@ -7,7 +7,7 @@ use marey_model::json::Object;
 use marey_store::row::{ActivityKind, GpuActivity, Span};
 use marey_store::{ProcessRow, Reader, StoreError};
 
-use super::{Event, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks};
+use super::{Event, PROTON_CATEGORIES, TraceWriter, Track, Tracks, other_ranks, write_optional};
 
 /// Facts about all activities, which are collected before the first event is written.
 #[derive(Debug, Default)]
@@ -133,12 +133,9 @@ fn launch_flow_event<'a>(
 /// Adds the ids that a span shares with the activities that it launched.
 pub(crate) fn write_span_ids(span: &Span, reader: &Reader, tracks: &Tracks, args: &mut Object) {
     let process_id = reader.thread(span.thread_id).map_or(u32::MAX, |thread| thread.process_id);
-    if let Some(external) = span.external_id {
-        args.value("External id", tracks.correlation_id(process_id, external));
-    }
-    if let Some(correlation) = span.correlation_id {
-        args.value("correlation", tracks.correlation_id(process_id, correlation));
-    }
+    let id_in_file = |id: Option<u64>| id.map(|id| tracks.correlation_id(process_id, id));
+    write_optional(args, "External id", id_in_file(span.external_id));
+    write_optional(args, "correlation", id_in_file(span.correlation_id));
 }
 
 /// Returns the category of an activity.
@@ -167,21 +164,12 @@ pub(crate) fn write_stream(row: &GpuActivity, event: &mut Object) {
 
 /// Adds the remaining columns of an activity.
 pub(crate) fn write_columns(row: &GpuActivity, tracks: &Tracks, event: &mut Object) {
-    if let Some(external) = row.external_id {
-        event.value("External id", tracks.correlation_id(row.process_id, external));
-    }
-    if let Some(correlation) = row.correlation_id {
-        event.value("correlation", tracks.correlation_id(row.process_id, correlation));
-    }
-    if let Some(node) = row.graph_node_id {
-        event.value("graph node id", node);
-    }
-    if let Some(registers) = row.registers {
-        event.value("registers per thread", registers);
-    }
-    if let Some(bytes) = row.shared_bytes {
-        event.value("shared memory", bytes);
-    }
+    let id_in_file = |id: Option<u64>| id.map(|id| tracks.correlation_id(row.process_id, id));
+    write_optional(event, "External id", id_in_file(row.external_id));
+    write_optional(event, "correlation", id_in_file(row.correlation_id));
+    write_optional(event, "graph node id", row.graph_node_id);
+    write_optional(event, "registers per thread", row.registers);
+    write_optional(event, "shared memory", row.shared_bytes);
     for (key, axes) in [("grid", row.grid), ("block", row.block)] {
         if let Some([x, y, z]) = axes {
             event.list(key, |list| {
@@ -189,7 +177,5 @@ pub(crate) fn write_columns(row: &GpuActivity, tracks: &Tracks, event: &mut Obje
             });
         }
     }
-    if let Some(bytes) = row.bytes {
-        event.value("bytes", bytes);
-    }
+    write_optional(event, "bytes", row.bytes);
 }

@@ -10,6 +10,7 @@ mod steps;
 mod tracks;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::io;
 
 use marey_model::json::Object;
@@ -95,10 +96,15 @@ impl TraceWriter<'_, '_> {
             if track.pid != process.pid {
                 args.value("os_id", process.pid);
             }
-            if let Some(rank) = process.rank {
-                args.value("rank", rank);
-            }
+            write_optional(args, "rank", process.rank);
         })
+    }
+}
+
+/// Adds a member that has a value.
+pub(crate) fn write_optional(object: &mut Object, key: &'static str, value: Option<impl Display>) {
+    if let Some(value) = value {
+        object.value(key, value);
     }
 }
 

@@ -8,7 +8,7 @@ use marey_store::row::{
     AsyncSpan, Flow, FlowPoint, Instant, InstantScope, MemoryAction, MemoryEvent, Metric,
 };
 
-use super::{Event, TraceWriter, write_args};
+use super::{Event, TraceWriter, write_args, write_optional};
 use crate::shared::export::{ExportError, LeftOut};
 
 /// The device types by their numbers in `PyTorch`, which memory events store.
@@ -191,20 +191,12 @@ fn write_memory(row: &MemoryEvent, event: &mut Object) {
         },
     }
     event.value("Device Id", row.device.map_or(-1, i64::from));
-    if let Some(stream) = row.stream {
-        event.value("Stream", stream);
-    }
-    if let Some(address) = row.address {
-        event.value("Addr", address);
-    }
+    write_optional(event, "Stream", row.stream);
+    write_optional(event, "Addr", row.address);
     let is_free = row.action == MemoryAction::Free;
     event.value("Bytes", if is_free { row.bytes.saturating_neg() } else { row.bytes });
-    if let Some(bytes) = row.allocated_bytes {
-        event.value("Total Allocated", bytes);
-    }
-    if let Some(bytes) = row.reserved_bytes {
-        event.value("Total Reserved", bytes);
-    }
+    write_optional(event, "Total Allocated", row.allocated_bytes);
+    write_optional(event, "Total Reserved", row.reserved_bytes);
 }
 
 /// Writes asynchronous spans.

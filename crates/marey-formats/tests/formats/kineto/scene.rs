@@ -5,13 +5,13 @@ use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_store::row::{
     ActivityKind, Args, AsyncSpan, Flow, FlowPoint, GpuActivity, Instant, InstantScope,
-    MemoryAction, MemoryEvent,
+    MemoryAction, MemoryEvent, Metric,
 };
 use marey_store::{Assembler, NewProcess, Run, Slice};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::build::{async_span, build_run, metric, slice};
+use crate::build::{async_span, build_run, slice};
 
 /// Categories that determine the kind of a span.
 const CATEGORIES: [(&str, NodeKind); 5] = [
@@ -161,7 +161,7 @@ fn add(
                 2 => MetricValue::Float(f64::NEG_INFINITY),
                 _ => MetricValue::Float(value),
             };
-            run.add_metric(&metric(thread_id, Assembler::ROOT, name_id, time_nanos, value))
+            run.add_metric(&Metric::new(thread_id, Assembler::ROOT, name_id, time_nanos, value))
         }
         7 => {
             let ids = (process_id, thread_id);
@@ -218,21 +218,16 @@ fn memory_event(
 ) -> MemoryEvent {
     let RandomRow { number, choice, .. } = *random_row;
     let memory_category = run.text_id("cpu_instant_event");
+    let device_type = ["cpu", "cuda", "77"][choice % 3].into();
+    let (action, bytes) = [(MemoryAction::Alloc, 1), (MemoryAction::Free, 1 << 40)][choice % 2];
     MemoryEvent {
-        time_nanos,
-        process_id,
         thread_id: Some(thread_id),
-        action: [MemoryAction::Alloc, MemoryAction::Free][choice % 2],
-        device_type: ["cpu", "cuda", "77"][choice % 3].into(),
         device: (choice > 2).then_some(1),
-        stream: None,
         address: Some(u64::MAX - number),
-        bytes: [1, 1 << 40][choice % 2],
         allocated_bytes: Some(1 << 60),
         reserved_bytes: (choice > 1).then_some(0),
-        peak_bytes: None,
-        context_id: None,
         category_id: Some(memory_category),
         args,
+        ..MemoryEvent::new(process_id, device_type, action, time_nanos, bytes)
     }
 }

@@ -2,6 +2,7 @@ use marey_model::loss::LossCause;
 use proptest::prelude::*;
 
 use crate::dump::{dump, import_bytes, import_named};
+use crate::faults::{damaged, losses};
 
 const SNAPSHOT: &[u8] = include_bytes!("../../data/memory_snapshot/snapshot_protocol_4.pickle");
 
@@ -111,9 +112,9 @@ fn malformed_blocks_are_counted_individually() {
     let segment = b"}(\x8c\x07addressK\x01\x8c\x0atotal_sizeK\x02\x8c\x06blocks](NN}(\x8c\x04sizeK\x02\x8c\x05state\x8c\x01xueu";
     let content = [b"\x80\x04}(\x8c\x08segments](", &segment[..], b"eu."].concat();
     let imported = import_bytes(&content).unwrap();
-    let [warning] = imported.imported.files[0].warnings.as_slice() else { panic!("one") };
-    let cause = "an element of `blocks`: it is not a dict, or it was used before";
-    assert_eq!((warning.count, &*warning.first.cause), (2, cause));
+    let cause =
+        "unreadable_events 2 an element of `blocks`: it is not a dict, or it was used before";
+    assert_eq!(losses(&imported), [cause]);
     assert_eq!(imported.imported.events, 1);
 }
 
@@ -137,14 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn damaged_files_are_read_or_refused(
-        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-    ) {
-        let mut content = SNAPSHOT.to_vec();
-        for (index, byte) in flips {
-            let index = index.index(content.len());
-            content[index] = byte;
-        }
+    fn damaged_files_are_read_or_refused(content in damaged(SNAPSHOT.to_vec())) {
         if let Ok(imported) = import_bytes(&content) {
             dump(&imported.run);
         }

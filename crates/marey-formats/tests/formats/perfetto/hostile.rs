@@ -6,22 +6,11 @@ use proptest::prelude::*;
 
 use super::message::{Message, event, message, thread, trace};
 use crate::dump::{dump, export_bytes, import_bytes, import_data};
+use crate::faults::{self, fault};
 
-/// Returns the error of a file without usable content.
-fn fault(content: &[u8]) -> String {
-    match import_bytes(content) {
-        Err(ImportError::Unusable { fault, .. }) => fault.to_string(),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Returns the warnings of a file with usable content.
+/// Returns the warnings of a trace with usable content.
 fn warnings(packets: impl IntoIterator<Item = Message>) -> Vec<String> {
-    let opened = import_bytes(&trace(packets)).unwrap();
-    let warnings = opened.imported.files[0].warnings.iter();
-    let line =
-        |w: &marey_formats::ImportWarning| format!("{} {} {}", w.loss.as_str(), w.count, w.first);
-    warnings.map(line).collect()
+    faults::warnings(&import_bytes(&trace(packets)).unwrap())
 }
 
 #[test]
@@ -38,7 +27,7 @@ fn faults_report_their_position() {
         (b"\x0a\x02\x40\xff", "byte 0: no packet can be read"),
     ];
     for (content, expected) in cases {
-        assert_eq!(fault(content), expected, "{content:x?}");
+        assert_eq!(fault(content).to_string(), expected, "{content:x?}");
     }
 }
 
@@ -91,7 +80,8 @@ fn a_damaged_packet_does_not_affect_others() {
         assert_eq!(warnings(packets), [expected]);
     }
     let backwards = [thread(1, 5, 6), begin("a"), event(5, 2, 1, "")];
-    assert_eq!(fault(&trace(backwards)), "byte 27: a slice that ends before it begins");
+    let expected = "byte 27: a slice that ends before it begins";
+    assert_eq!(fault(&trace(backwards)).to_string(), expected);
 }
 
 #[test]
@@ -114,7 +104,8 @@ fn endlessly_nested_messages_are_refused() {
     let deep = (0..5000).fold(message().bytes(10, "x"), |inner, _| message().message(12, inner));
     let event = message().int(9, 3).message(4, deep);
     let packets = [thread(1, 5, 6), message().int(8, 1).message(11, event)];
-    assert_eq!(fault(&trace(packets)), "byte 13: a packet that is not a protobuf message");
+    let expected = "byte 13: a packet that is not a protobuf message";
+    assert_eq!(fault(&trace(packets)).to_string(), expected);
 }
 
 /// Returns a small trace that marey wrote.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::message::{Message, event, message, thread, trace};
 use crate::dump::{dump, import_bytes, import_data};
+use crate::faults::losses;
 
 /// Panics with the first line that differs.
 fn assert_golden(name: &str, dumped: &str) {
@@ -22,20 +23,12 @@ fn a_trace_of_another_implementation_is_read() {
 
 #[test]
 fn losses_are_reported() {
-    let opened = import_data("perfetto/foreign.pftrace");
-    let warnings: Vec<_> = opened.imported.files[0]
-        .warnings
-        .iter()
-        .map(|warning| {
-            format!("{} {}: {}", warning.loss.as_str(), warning.count, warning.first.cause)
-        })
-        .collect();
     assert_eq!(
-        warnings,
+        losses(&import_data("perfetto/foreign.pftrace")),
         [
-            "unmatched_exits 1: the end of a slice that did not begin",
-            "unreadable_events 2: a call stack that is not in the file",
-            "unsupported_events 4: an event of phase `O`",
+            "unmatched_exits 1 the end of a slice that did not begin",
+            "unreadable_events 2 a call stack that is not in the file",
+            "unsupported_events 4 an event of phase `O`",
         ]
     );
 }

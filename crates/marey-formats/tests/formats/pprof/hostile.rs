@@ -6,21 +6,19 @@ use prost::Message as _;
 
 use super::message::{Function, Label, Line, Location, Profile, Sample, ValueType};
 use crate::dump::{dump, import_bytes};
+use crate::faults::{damaged, losses, warnings};
 
 /// Returns a small valid profile with one value type and a stack of two.
 pub(super) fn small() -> Profile {
     let texts = ["", "cpu", "nanoseconds", "inner", "outer"];
-    let function = |id, name| Function { id, name, filename: 0 };
-    let location =
-        |id, function_id| Location { id, address: 0, line: vec![Line { function_id, number: 1 }] };
+    let location = |id, function_id| location(id, vec![line(function_id)]);
     Profile {
         sample_type: vec![ValueType { kind: 1, unit: 2 }],
-        sample: vec![Sample { location_id: vec![1, 2], value: vec![5], label: Vec::new() }],
+        sample: vec![Sample { value: vec![5], ..sample(vec![1, 2]) }],
         location: vec![location(1, 1), location(2, 2)],
         function: vec![function(1, 3), function(2, 4)],
         string_table: texts.map(str::to_owned).to_vec(),
-        time_nanos: 0,
-        duration_nanos: 0,
+        ..Profile::default()
     }
 }
 
@@ -29,12 +27,8 @@ fn warning(profile: &Profile) -> String {
     // A profile that loses all samples is refused, so one is added.
     let mut profile = profile.clone();
     let value = vec![1; profile.sample_type.len()];
-    profile.sample.push(Sample { location_id: Vec::new(), value, label: Vec::new() });
-    let imported = import_bytes(&profile.encode_to_vec()).unwrap().imported;
-    let warnings = &imported.files[0].warnings;
-    let lines =
-        warnings.iter().map(|w| format!("{}: {}x {}", w.loss.as_str(), w.count, w.first.cause));
-    lines.collect::<Vec<_>>().join("; ")
+    profile.sample.push(Sample { value, ..Sample::default() });
+    losses(&import_bytes(&profile.encode_to_vec()).unwrap()).join("; ")
 }
 
 #[test]
@@ -45,53 +39,52 @@ fn losses_are_reported() {
         change(&mut profile);
         cases.push((profile, cause));
     };
-    case(|p| p.sample[0].location_id = vec![1, 99], "unreadable_events: 1x location 99 is missing");
-    case(|p| p.sample[0].location_id = vec![0], "unreadable_events: 1x location 0 is missing");
+    case(|p| p.sample[0].location_id = vec![1, 99], "unreadable_events 1 location 99 is missing");
+    case(|p| p.sample[0].location_id = vec![0], "unreadable_events 1 location 0 is missing");
     case(
         |p| p.sample[0].value = vec![1, 2],
-        "unreadable_events: 1x the sample has 2 values and the file 1 types",
+        "unreadable_events 1 the sample has 2 values and the file 1 types",
     );
     case(
         |p| p.sample[0].value.clear(),
-        "unreadable_events: 1x the sample has 0 values and the file 1 types",
+        "unreadable_events 1 the sample has 0 values and the file 1 types",
     );
-    case(|p| p.function[0].id = 9, "unreadable_events: 1x function 1 is missing");
+    case(|p| p.function[0].id = 9, "unreadable_events 1 function 1 is missing");
     // The frame is then named by its address.
-    case(|p| p.function[0].name = 77, "unreadable_events: 2x text 77 is missing");
-    case(|p| p.function[0].name = -1, "unreadable_events: 2x text -1 is missing");
-    case(|p| p.location[1].id = 1, "unreadable_events: 2x location 1 appears twice");
+    case(|p| p.function[0].name = 77, "unreadable_events 2 text 77 is missing");
+    case(|p| p.function[0].name = -1, "unreadable_events 2 text -1 is missing");
+    case(|p| p.location[1].id = 1, "unreadable_events 2 location 1 appears twice");
     case(
         |p| {
-            p.sample_type.push(p.sample_type[0].clone());
+            p.sample_type.push(p.sample_type[0]);
             p.sample[0].value.push(6);
         },
-        "unsupported_events: 1x two value types have the name `cpu`",
+        "unsupported_events 1 two value types have the name `cpu`",
     );
     case(
         |p| {
             p.string_table.push("pprof.locations".to_owned());
             p.sample[0].label.push(Label { key: 5, text: 1, num: 0, num_unit: 0 });
         },
-        "unsupported_events: 1x a label has the reserved name `pprof.locations`",
+        "unsupported_events 1 a label has the reserved name `pprof.locations`",
     );
     case(
         |p| p.sample[0].location_id = vec![1; 10_001],
-        "unsupported_events: 1x the stack has more than 10000 frames",
+        "unsupported_events 1 the stack has more than 10000 frames",
     );
-    let warnings: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
-    assert_eq!(warnings, cases.iter().map(|(_, cause)| *cause).collect::<Vec<_>>());
+    let found: Vec<String> = cases.iter().map(|(profile, _)| warning(profile)).collect();
+    assert_eq!(found, cases.iter().map(|(_, cause)| *cause).collect::<Vec<_>>());
 }
 
 #[test]
 fn unknown_and_malformed_fields_are_counted() {
     let mut bytes = small().encode_to_vec();
     bytes.extend([0xa0, 0x01, 5, 0x12, 2, 0x0a, 9]);
-    let imported = import_bytes(&bytes).unwrap().imported;
-    let warnings: Vec<_> = imported.files[0].warnings.iter().map(|w| w.first.to_string()).collect();
-    assert_eq!(
-        warnings,
-        ["byte 84: the sample is malformed", "byte 81: profiles have no field 20"]
-    );
+    let expected = [
+        "unreadable_events 1 byte 84: the sample is malformed",
+        "unsupported_events 1 byte 81: profiles have no field 20",
+    ];
+    assert_eq!(warnings(&import_bytes(&bytes).unwrap()), expected);
 }
 
 #[test]
@@ -108,11 +101,9 @@ fn texts_that_are_not_utf8_are_repaired_and_counted() {
 #[test]
 fn references_do_not_expand_without_limit() {
     let mut frames = small();
-    let many = vec![Line { function_id: 1, number: 1 }; 400];
-    let location = |id| Location { id, address: 0, line: many.clone() };
-    frames.location = (1..=10).map(location).collect();
+    frames.location = (1..=10).map(|id| location(id, vec![line(1); 400])).collect();
     let functions = (1..=10).zip(1..);
-    frames.function = functions.map(|(id, name)| Function { id, name, filename: 0 }).collect();
+    frames.function = functions.map(|(id, name)| function(id, name)).collect();
     frames.string_table.extend((0..10).map(|n| n.to_string()));
     for (location, id) in frames.location.iter_mut().zip(1..) {
         location.line[0].function_id = id;
@@ -121,7 +112,7 @@ fn references_do_not_expand_without_limit() {
     frames.sample = stacks.map(sample).collect();
     let mut texts = small();
     texts.string_table[3] = "x".repeat(1 << 16);
-    texts.function = (1..=400).map(|id| Function { id, name: 3, filename: 0 }).collect();
+    texts.function = (1..=400).map(|id| function(id, 3)).collect();
     for profile in [frames, texts] {
         let fault = match import_bytes(&profile.encode_to_vec()) {
             Err(ImportError::Unusable { fault, .. }) => fault.cause,
@@ -130,6 +121,18 @@ fn references_do_not_expand_without_limit() {
         };
         assert_eq!(fault, "the references of the profile expand to far more than the profile");
     }
+}
+
+fn function(id: u64, name: i64) -> Function {
+    Function { id, name, ..Function::default() }
+}
+
+fn location(id: u64, line: Vec<Line>) -> Location {
+    Location { id, line, ..Location::default() }
+}
+
+fn line(function_id: u64) -> Line {
+    Line { function_id, number: 1, ..Line::default() }
 }
 
 fn sample(location_id: Vec<u64>) -> Sample {
@@ -158,12 +161,7 @@ fn every_truncation_is_a_fault_or_a_warning() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn damaged_files_never_panic(flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
-        let mut bytes = small().encode_to_vec();
-        for (index, byte) in flips {
-            let index = index.index(bytes.len());
-            bytes[index] = byte;
-        }
+    fn damaged_files_never_panic(bytes in damaged(small().encode_to_vec())) {
         // The result is a run or an error.
         let result = import_bytes(&bytes).map(|run| dump(&run.run).len());
         prop_assert!(result.map_or_else(|error| !error.to_string().is_empty(), |length| length > 0));

@@ -41,7 +41,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
                 0 => Label { key: text(key), text: text(kind), num: 0, num_unit: 0 },
                 _ => Label { key: text(key), text: 0, num: num.into(), num_unit: text(unit) },
             };
-            let line = |(function_id, number)| Line { function_id, number };
+            let line = |(function_id, number)| Line { function_id, number, column: 0 };
             Profile {
                 sample_type: vec![
                     ValueType { kind: count - 2, unit: count - 1 },
@@ -62,15 +62,17 @@ fn profiles() -> impl Strategy<Value = Profile> {
                         id,
                         address,
                         line: lines.into_iter().map(line).collect(),
+                        ..Location::default()
                     })
                     .collect(),
                 function: (1..=3)
                     .zip(1..)
-                    .map(|(id, name)| Function { id, name, filename: 4 })
+                    .map(|(id, name)| Function { id, name, filename: 4, ..Function::default() })
                     .collect(),
                 string_table: texts,
                 time_nanos,
                 duration_nanos,
+                ..Profile::default()
             }
         },
     )

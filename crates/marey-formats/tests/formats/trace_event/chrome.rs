@@ -1,10 +1,10 @@
 //! Events of Chrome's own tracing.
 
-use marey_model::loss::LossCause;
 use marey_store::row::{AsyncSpan, Span};
 
 use super::{args_of, import_events, lines};
 use crate::dump::import_bytes;
+use crate::faults::warnings;
 
 #[test]
 fn begin_and_end_events_are_paired() {
@@ -184,16 +184,11 @@ fn unsupported_events_are_counted() {
         {"name":"no phase","pid":1,"tid":1,"ts":3},
         {"ph":"X","name":"good","pid":1,"tid":1,"ts":3,"dur":1}"#,
     );
-    let warnings: Vec<_> = run.imported.files[0]
-        .warnings
-        .iter()
-        .map(|warning| (warning.loss, warning.count, warning.first.to_string()))
-        .collect();
     let expected = [
-        (LossCause::Unreadable, 2, "byte 185: an event without a time".to_owned()),
-        (LossCause::Unsupported, 3, "byte 16: an event of phase `N`".to_owned()),
+        "unreadable_events 2 byte 185: an event without a time",
+        "unsupported_events 3 byte 16: an event of phase `N`",
     ];
-    assert_eq!(warnings, expected);
+    assert_eq!(warnings(&run), expected);
     assert_eq!(lines(&run, &["spans"]).len(), 1);
 }
 

@@ -6,6 +6,7 @@ use marey_store::row::Span;
 
 use super::{args_of, import_events, lines};
 use crate::dump::{import_bytes, reader};
+use crate::faults::warnings;
 
 const EVENT: &str = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#;
 
@@ -14,10 +15,7 @@ fn problems(content: &str) -> Vec<String> {
     match import_bytes(content.as_bytes()) {
         Err(ImportError::Unusable { fault, .. }) => vec![fault.to_string()],
         Err(error) => panic!("{content}: {error}"),
-        Ok(run) => {
-            let warnings = run.imported.files[0].warnings.iter();
-            warnings.map(|warning| format!("{} {}", warning.loss.as_str(), warning.first)).collect()
-        }
+        Ok(run) => warnings(&run),
     }
 }
 
@@ -32,24 +30,24 @@ fn errors_report_position_and_cause() {
         ("{traceEvents:[]}".to_owned(), "byte 1: a text was expected"),
         ("[{\"ph\":\"X\"".to_owned(), "byte 10: the file ends early"),
         ("[{\"ph\"}]".to_owned(), "byte 6: `:` was expected after a key"),
-        ("[1,".to_owned() + EVENT, "unreadable_events byte 1: an object was expected"),
+        ("[1,".to_owned() + EVENT, "unreadable_events 1 byte 1: an object was expected"),
         (
             format!("[{EVENT},{{\"ph\":\"X\",\"name\":\"un\"escaped\"}},\n{EVENT}]"),
-            "unreadable_events byte 75: `,` or `}` was expected after a member",
+            "unreadable_events 1 byte 75: `,` or `}` was expected after a member",
         ),
         (
             format!("[{EVENT},{{\"ph\":\"X\",\"args\":{{\"a\":[{{}},{{}}]]}}}},{EVENT}]"),
-            "unreadable_events byte 83: `,` or `}` was expected after a member",
+            "unreadable_events 1 byte 83: `,` or `}` was expected after a member",
         ),
-        (format!("[{EVENT},{{\"ph\":\"X\",}}]"), "truncated_files byte 64: a text was expected"),
+        (format!("[{EVENT},{{\"ph\":\"X\",}}]"), "truncated_files 1 byte 64: a text was expected"),
         (
             format!("{{\"traceEvents\":[{EVENT},{{\"ph\":"),
-            "truncated_files byte 75: the file ends early",
+            "truncated_files 1 byte 75: the file ends early",
         ),
-        (format!("{{\"traceEvents\":[{EVENT}"), "truncated_files byte 68: the file ends early"),
+        (format!("{{\"traceEvents\":[{EVENT}"), "truncated_files 1 byte 68: the file ends early"),
         (
             format!("[{EVENT},{{\"ph\":\"X\",\"args\":{}}}]", "[".repeat(200)),
-            "truncated_files byte 199: values are nested more than 128 deep",
+            "truncated_files 1 byte 199: values are nested more than 128 deep",
         ),
         (
             format!("[{}]", EVENT.replace("\"ts\":1", "\"ts\":1e300")),
@@ -74,17 +72,18 @@ fn positions_are_correct_in_long_files() {
     for events in [100, 1000, 3000] {
         let good = (0..events).map(event).collect::<Vec<_>>().join(",\n");
         let content = format!("[{good},{untimed},{good},{broken},{EVENT},{{\"ph\":");
-        let truncated =
-            |content: &str| format!("truncated_files byte {}: the file ends early", content.len());
+        let truncated = |content: &str| {
+            format!("truncated_files 1 byte {}: the file ends early", content.len())
+        };
         let unreadable =
-            |position: usize, cause| format!("unreadable_events byte {position}: {cause}");
+            |count, position, cause| format!("unreadable_events {count} byte {position}: {cause}");
         let position = content.find(untimed).unwrap();
-        let expected = [unreadable(position, "an event without a time"), truncated(&content)];
+        let expected = [unreadable(2, position, "an event without a time"), truncated(&content)];
         assert_eq!(problems(&content), expected);
         let content = content.replace(untimed, EVENT);
         let position = content.find(broken).unwrap() + r#"{"ph":"X","name":"bro"#.len() + 1;
         let cause = "`,` or `}` was expected after a member";
-        assert_eq!(problems(&content), [unreadable(position, cause), truncated(&content)]);
+        assert_eq!(problems(&content), [unreadable(1, position, cause), truncated(&content)]);
     }
 }
 

@@ -13,18 +13,18 @@ use marey_model::spool::{AutogradCall, IdMap, SessionEvent, Span, SpoolFrame};
 use self::sorted::SortedRows;
 pub(super) use self::sorted::SpoolRows;
 use super::Sources;
-use super::activities::Shapes;
+use super::activities::shape_row;
 use super::child_time::ChildTime;
 use super::clock::Clock;
+use super::interned::Interned;
 use super::native_stacks::NativeStacks;
 use super::outline::{Outline, OutlineNode};
-use super::rows::SpanRow;
+use super::rows::{SpanRow, Stamp};
 use super::sessions::{Sessions, session_bit};
-use super::stamps::{Stamp, Stamps};
 use super::windows::{AddedSpan, SpanChange, SpanDetail, Windows};
 use crate::StoreError;
 use crate::rollup::{NO_NODE, Rollup, SpanTimes, Totals};
-use crate::row::Args;
+use crate::row::{Args, GpuActivity};
 use crate::sort::SpillFile;
 
 /// Collects the events of a spool, frame by frame.
@@ -37,7 +37,7 @@ pub(super) struct Events<'a> {
     /// The line of the clock that contained the last timestamp, as a cache.
     clock_line: usize,
     sessions: Sessions,
-    stamps: Stamps,
+    stamps: Interned<Stamp>,
     /// The scopes that are open on each thread as of the last frame, outermost first, as node and
     /// start.
     open_scopes: BTreeMap<u32, Vec<(u32, i64)>>,
@@ -56,7 +56,8 @@ pub(super) struct Events<'a> {
     /// spool.
     args_details: IdMap<u32>,
     native_stacks: NativeStacks<'a>,
-    shapes: Shapes,
+    /// The shapes of activities, as rows.
+    shapes: IdMap<GpuActivity>,
 }
 
 /// Facts about the next spans of a thread, from frames that precede the frame of these spans.
@@ -76,12 +77,11 @@ impl<'a> Events<'a> {
         outline: &'a Outline,
         clock: &'a Clock,
         process_id: u32,
-        mut windows: Windows,
+        windows: Windows,
         spill_file: &SpillFile,
         sources: &'a dyn Sources,
     ) -> Self {
         let nodes = outline.nodes.len();
-        let arg_texts = std::mem::take(&mut windows.arg_texts);
         Self {
             outline,
             clock,
@@ -89,7 +89,7 @@ impl<'a> Events<'a> {
             windows,
             clock_line: 0,
             sessions: Sessions::default(),
-            stamps: Stamps::default(),
+            stamps: Interned::default(),
             open_scopes: BTreeMap::new(),
             child_time: vec![ChildTime::default(); nodes],
             step_nodes: steps_below(&outline.nodes),
@@ -100,7 +100,7 @@ impl<'a> Events<'a> {
             announcements: BTreeMap::new(),
             args_details: IdMap::default(),
             native_stacks: NativeStacks::new(sources),
-            shapes: Shapes::with_texts(arg_texts),
+            shapes: IdMap::default(),
         }
     }
 
@@ -134,7 +134,9 @@ impl<'a> Events<'a> {
                 Ok(())
             }
             SpoolFrame::Shapes { first_id, shapes } => {
-                self.shapes.extend(first_id, &shapes, self.outline, self.process_id);
+                let Self { outline, process_id, windows, .. } = self;
+                let row = |shape| shape_row(shape, outline, *process_id, &mut windows.arg_texts);
+                self.shapes.extend(first_id, shapes.iter().map(row));
                 Ok(())
             }
             SpoolFrame::Activities { activities, .. } => self.add_activities(&activities),
@@ -177,7 +179,7 @@ impl<'a> Events<'a> {
             activity.process_id = self.process_id;
             self.rows.activities.push(&activity)?;
         }
-        let Windows { flows, memory_events, details, .. } = self.windows;
+        let Windows { flows, memory_events, details, arg_texts, .. } = self.windows;
         Ok(SpoolRows {
             stamps: self.stamps.into_vec(),
             totals: self.totals,
@@ -186,7 +188,7 @@ impl<'a> Events<'a> {
             flows,
             memory_events,
             details,
-            arg_texts: self.shapes.into_texts(),
+            arg_texts: arg_texts.into_vec(),
         })
     }
 
@@ -246,9 +248,9 @@ impl<'a> Events<'a> {
 
     /// Adds arguments of spans. The first text has the id `first_id`.
     fn add_span_args(&mut self, first_id: u32, texts: Vec<String>) {
-        let Self { shapes, windows, args_details, native_stacks, .. } = self;
+        let Self { windows, args_details, native_stacks, .. } = self;
         let details = texts.into_iter().map(|text| {
-            let text_id = Some(shapes.text_position(native_stacks.named(text)));
+            let text_id = Some(windows.arg_texts.position(native_stacks.named(text)));
             let args = Args { text_id, ..Args::default() };
             windows.detail(SpanDetail { category_id: None, external_id: None, args })
         });

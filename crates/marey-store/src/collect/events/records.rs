@@ -11,6 +11,7 @@ use super::Events;
 use crate::StoreError;
 use crate::collect::outline::{MeasuredMemory, OutlineNode};
 use crate::collect::rows::ValueRow;
+use crate::columns::saturating_i64;
 use crate::row::{self, GpuActivity, MemoryAction, MemoryEvent};
 
 impl Events<'_> {
@@ -52,7 +53,7 @@ impl Events<'_> {
 
     pub(super) fn add_activities(&mut self, activities: &[Activity]) -> Result<(), StoreError> {
         for activity in activities {
-            let Some(row) = self.shapes.row_of(activity) else { continue };
+            let Some(shape) = self.shapes.get(activity.shape_id) else { continue };
             let context_id = activity.launch.and_then(|(thread, node)| {
                 let node = *self.outline.threads.get(thread)?.nodes.get(node)?;
                 Some(self.outline.nodes[node as usize].context_id)
@@ -60,9 +61,16 @@ impl Events<'_> {
             let start_nanos = self.clock.unix_nanos(activity.start_nanos, &mut self.clock_line);
             // The duration was measured by the device's clock, so the drift of the recorder's clock
             // does not apply.
-            let duration_nanos = i64::try_from(activity.duration_nanos).unwrap_or(i64::MAX);
-            let row = GpuActivity { start_nanos, duration_nanos, context_id, ..row };
-            self.rows.activities.push(&row)?;
+            let duration_nanos = saturating_i64(activity.duration_nanos);
+            let correlation_id = activity.correlation_id;
+            self.rows.activities.push(&GpuActivity {
+                start_nanos,
+                duration_nanos,
+                context_id,
+                correlation_id: (correlation_id > 0).then_some(correlation_id.into()),
+                bytes: (activity.bytes > 0).then(|| saturating_i64(activity.bytes)),
+                ..shape.clone()
+            })?;
         }
         Ok(())
     }
@@ -94,7 +102,7 @@ impl Events<'_> {
             let Some(&node) = thread.nodes.get(sample.node_id) else { continue };
             let sampled_thread = self.outline.threads.newest(sample.os_id);
             let cause = format!(r#"{{"cause":"{}"}}"#, sample.cause.as_str());
-            let text_id = Some(self.shapes.text_position(cause));
+            let text_id = Some(self.windows.arg_texts.position(cause));
             let time_nanos = self.clock.unix_nanos(sample.time_nanos, &mut self.clock_line);
             self.rows.samples.push(&row::Sample {
                 process_id: self.process_id,
@@ -187,21 +195,14 @@ fn reading_row(
 ) -> MemoryEvent {
     let [allocated_bytes, peak_bytes, reserved_bytes] =
         totals.map(|bytes| Some(bytes).filter(|&bytes| bytes >= 0));
+    let device_type = Arc::clone(&memory.device_type);
     MemoryEvent {
-        time_nanos,
-        process_id,
         thread_id: Some(node.thread),
-        action: MemoryAction::Reading,
-        device_type: Arc::clone(&memory.device_type),
         device: memory.device,
-        stream: None,
-        address: None,
-        bytes: 0,
         allocated_bytes,
         reserved_bytes,
         peak_bytes,
         context_id: Some(node.context_id),
-        category_id: None,
-        args: row::Args::default(),
+        ..MemoryEvent::new(process_id, device_type, MemoryAction::Reading, time_nanos, 0)
     }
 }

@@ -2,8 +2,7 @@
 //! spans.
 
 use crate::collect::autograd::Autograd;
-use crate::collect::rows::{SpanRow, ValueRow};
-use crate::collect::stamps::Stamp;
+use crate::collect::rows::{SpanRow, Stamp, ValueRow};
 use crate::collect::windows::SpanDetail;
 use crate::rollup::{Rollup, Totals};
 use crate::row::{self, GpuActivity, MemoryEvent};

@@ -27,9 +27,9 @@ use self::alignment::Alignment;
 use self::placement::Placement;
 use self::recorded::{Recorded, RecordedSpan};
 use self::trace::ProfilerTrace;
-use self::trace_ids::ArgTemplates;
 use super::Sources;
 use super::clock::Clock;
+use super::interned::Interned;
 use super::outline::Outline;
 use super::spool::SpoolFile;
 use super::uncollected::WindowFile;
@@ -50,7 +50,7 @@ pub(super) struct Windows {
     /// The columns that only some spans have: those of windows, and operators with arguments.
     pub(super) details: Vec<SpanDetail>,
     /// Templates of arguments, to which rows refer by position.
-    pub(super) arg_texts: Vec<String>,
+    pub(super) arg_texts: Interned<String>,
     /// Memory events, whose threads are positions.
     pub(super) memory_events: Vec<MemoryEvent>,
     pub(super) activities: Vec<GpuActivity>,
@@ -102,7 +102,6 @@ impl Windows {
         if files.is_empty() {
             return Ok(windows);
         }
-        let mut texts = ArgTemplates::default();
         let anchors = recorded::anchors(spool, outline, clock, names)?;
         for &anchor in &anchors.spans {
             windows.changes.insert(anchor, SpanChange::Drop);
@@ -122,7 +121,7 @@ impl Windows {
             };
             let reader = Reader::new(&run, crate::Selection::default())?;
             let pid = outline.process.as_ref().map_or(0, |process| process.pid);
-            let mut trace = ProfilerTrace::read(&reader, pid, names, &mut texts)?;
+            let mut trace = ProfilerTrace::read(&reader, pid, names, &mut windows.arg_texts)?;
             let alignment = Alignment::new(window_anchors, &trace.anchors);
             trace.shift(&alignment);
             let extent = alignment.extent_nanos.unwrap_or(trace.extent_nanos);
@@ -144,7 +143,6 @@ impl Windows {
             spans.make_contiguous().reverse();
             spans.make_contiguous().sort_by_key(by_end);
         }
-        windows.arg_texts = texts.into_texts();
         Ok(windows)
     }
 

@@ -10,7 +10,8 @@ use super::SpanDetail;
 use super::alignment::Alignment;
 use super::launch_contexts::LaunchContexts;
 use super::recorded::{Anchor, anchor_number, plain_name_id};
-use super::trace_ids::{ArgTemplates, TraceIds};
+use super::trace_ids::TraceIds;
+use crate::collect::interned::Interned;
 use crate::names::Names;
 use crate::row::{Flow, GpuActivity, MemoryEvent, Span};
 use crate::{Reader, StoreError};
@@ -96,7 +97,7 @@ impl ProfilerTrace {
         reader: &Reader,
         pid: u64,
         names: &mut Names,
-        texts: &mut ArgTemplates,
+        texts: &mut Interned<String>,
     ) -> Result<Self, StoreError> {
         let mut trace = Self { extent_nanos: (i64::MAX, i64::MIN), ..Self::default() };
         let os_ids = os_ids(reader, pid);

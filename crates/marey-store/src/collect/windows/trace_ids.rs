@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::collect::interned::Interned;
 use crate::names::Names;
 use crate::row::{Args, Metadata};
 use crate::{Reader, StoreError};
@@ -15,7 +16,7 @@ const FLOPS: &str = "marey_flops";
 pub(super) struct TraceIds<'a, 'r> {
     pub(super) reader: &'a Reader<'r>,
     pub(super) names: &'a mut Names,
-    texts: &'a mut ArgTemplates,
+    texts: &'a mut Interned<String>,
     /// Ids of texts in the run that is being collected, by the id in the trace's run.
     text_ids: HashMap<u32, u32>,
     arg_positions: HashMap<u32, u32>,
@@ -28,7 +29,7 @@ impl<'a, 'r> TraceIds<'a, 'r> {
     pub(super) fn new(
         reader: &'a Reader<'r>,
         names: &'a mut Names,
-        texts: &'a mut ArgTemplates,
+        texts: &'a mut Interned<String>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             reader,
@@ -50,7 +51,9 @@ impl<'a, 'r> TraceIds<'a, 'r> {
     pub(super) fn args(&mut self, args: Args) -> Args {
         let Self { reader, texts, arg_positions, .. } = self;
         let text_id = args.text_id.map(|id| {
-            *arg_positions.entry(id).or_insert_with(|| texts.position(reader.arg_template(id)))
+            *arg_positions
+                .entry(id)
+                .or_insert_with(|| texts.position(reader.arg_template(id).to_owned()))
         });
         Args { text_id, numbers: args.numbers }
     }
@@ -60,11 +63,11 @@ impl<'a, 'r> TraceIds<'a, 'r> {
         let flops = external_id.and_then(|id| self.flops.get(&id).copied());
         let mut args = self.args(args);
         if let (Some(flops), Some(position)) = (flops, args.text_id) {
-            let template = &self.texts.texts[position as usize];
+            let template = self.texts.get(position);
             let members = template.strip_suffix('}').unwrap_or(template);
             let comma = if members == "{" { "" } else { "," };
             let extended = format!("{members}{comma}\"flops\":#}}");
-            args.text_id = Some(self.texts.position(&extended));
+            args.text_id = Some(self.texts.position(extended));
             args.numbers.push(flops);
         }
         args
@@ -85,27 +88,4 @@ fn read_flops(reader: &Reader) -> Result<HashMap<u64, i64>, StoreError> {
         }
     }
     Ok(flops)
-}
-
-/// Templates of arguments, each stored once.
-#[derive(Debug, Default)]
-pub(super) struct ArgTemplates {
-    texts: Vec<String>,
-    positions: HashMap<String, u32>,
-}
-
-impl ArgTemplates {
-    fn position(&mut self, text: &str) -> u32 {
-        if let Some(&position) = self.positions.get(text) {
-            return position;
-        }
-        let position = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
-        self.positions.insert(text.to_owned(), position);
-        position
-    }
-
-    pub(super) fn into_texts(self) -> Vec<String> {
-        self.texts
-    }
 }

@@ -9,12 +9,12 @@ use arrow::datatypes::{DataType, Int64Type};
 use marey_model::metric::MetricValue;
 use marey_model::spool::{SessionEvent, SpoolFrame};
 use marey_model::table::{Table, stored};
-use marey_store::{Run, collect, needs_collecting, open};
+use marey_store::{Run, needs_collecting};
 use proptest::prelude::*;
 
 use super::spools::{
-    INNER, OUTER, Recorded, STEP, encode, first_frames, no_trace, random_spool, session, spans,
-    thread, values,
+    INNER, OUTER, Recorded, STEP, collect, collect_run, encode, first_frames, no_trace,
+    random_spool, session, spans, thread, values,
 };
 use super::tables::Tables;
 
@@ -57,18 +57,14 @@ fn sort_rows(table: &Table, rows: &RecordBatch) -> RecordBatch {
     take_record_batch(rows, &UInt32Array::from(order)).unwrap()
 }
 
-fn open_run(recorded: &Recorded) -> Run {
-    open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
-}
-
 #[test]
 fn a_second_collection_adds_only_new_rows() {
     let recorded = Recorded::with_spools(&[&program(100)]);
-    let before = open_run(&recorded);
+    let before = collect_run(&recorded);
     assert!(!needs_collecting(recorded.path()).unwrap());
     recorded.write_spool(101, &program(101));
     assert!(needs_collecting(recorded.path()).unwrap());
-    let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    let collected = collect(&recorded);
     assert_eq!((collected.spools, collected.events), (1, 4));
 
     let after = Run::open(recorded.path()).unwrap();
@@ -78,18 +74,18 @@ fn a_second_collection_adds_only_new_rows() {
     // The names existed already.
     assert_eq!(after.manifest().tables["strings"], before.manifest().tables["strings"]);
     assert_eq!(after.manifest().tables["contexts"], before.manifest().tables["contexts"]);
-    assert_same(&after, &open_run(&Recorded::with_spools(&[&program(100), &program(101)])));
+    assert_same(&after, &collect_run(&Recorded::with_spools(&[&program(100), &program(101)])));
 }
 
 #[test]
 fn a_spool_that_grows_ends_as_if_collected_once() {
     let frames = program(100);
-    let once = open_run(&Recorded::with_spools(&[&frames]));
+    let once = collect_run(&Recorded::with_spools(&[&frames]));
     for frames_before in 0..=frames.len() {
         let recorded = Recorded::new();
         let recording = recorded.lock_as_recorder();
         recorded.write_spool(100, &frames[..frames_before]);
-        let first_run = open_run(&recorded);
+        let first_run = collect_run(&recorded);
         let is_whole = frames_before == frames.len();
         assert_eq!(recorded.spool_path(100).exists(), !is_whole);
         assert_eq!(first_run.manifest().spools[0].is_whole, is_whole);
@@ -97,7 +93,7 @@ fn a_spool_that_grows_ends_as_if_collected_once() {
         if !is_whole {
             recorded.write_spool(100, &frames);
         }
-        let second_run = open_run(&recorded);
+        let second_run = collect_run(&recorded);
         assert_same(&second_run, &once);
         drop(recording);
     }
@@ -110,11 +106,11 @@ fn a_spool_of_a_dead_process_is_complete_even_if_torn() {
     let recorded = Recorded::new();
     let recording = recorded.lock_as_recorder();
     recorded.write_spool(100, &frames);
-    open_run(&recorded);
+    collect_run(&recorded);
     assert!(recorded.spool_path(100).exists());
     drop(recording);
     assert!(needs_collecting(recorded.path()).unwrap());
-    let run = open_run(&recorded);
+    let run = collect_run(&recorded);
     assert!(!recorded.spool_path(100).exists());
     assert!(run.manifest().spools[0].is_whole);
     assert!(!run.manifest().processes[0].is_complete);
@@ -124,13 +120,13 @@ fn a_spool_of_a_dead_process_is_complete_even_if_torn() {
 #[test]
 fn a_reused_name_is_another_spool() {
     let recorded = Recorded::with_spools(&[&program(100)]);
-    open_run(&recorded);
+    collect_run(&recorded);
     let mut later = program(100);
     if let SpoolFrame::Process(process) = &mut later[0] {
         process.start_unix_nanos += 1;
     }
     recorded.write_spool(100, &later);
-    let run = open_run(&recorded);
+    let run = collect_run(&recorded);
     assert_eq!(run.read(&stored::PROCESSES).unwrap().num_rows(), 2);
     assert_eq!(run.read(&stored::SPANS).unwrap().num_rows(), 8);
     assert!(!needs_collecting(recorded.path()).unwrap());
@@ -140,14 +136,14 @@ fn a_reused_name_is_another_spool() {
 fn a_crashed_collector_leaves_a_run_that_opens() {
     let spool = encode(&program(100));
     let recorded = Recorded::with_spools(&[&program(100)]);
-    let run = open_run(&recorded);
+    let run = collect_run(&recorded);
     let manifest = recorded.path().join("manifest.json");
 
     // A crash after the manifest was swapped, before the spool was removed.
     fs::write(recorded.spool_path(100), &spool).unwrap();
     assert!(!needs_collecting(recorded.path()).unwrap());
-    assert_same(&open_run(&recorded), &run);
-    collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    assert_same(&collect_run(&recorded), &run);
+    collect(&recorded);
     assert!(!recorded.spool_path(100).exists());
     fs::write(recorded.spool_path(100), &spool).unwrap();
 
@@ -155,17 +151,17 @@ fn a_crashed_collector_leaves_a_run_that_opens() {
     fs::remove_file(&manifest).unwrap();
     fs::write(recorded.path().join("tables/spans/.part-9.xyz"), "half").unwrap();
     fs::write(recorded.path().join("tables/spans/part-90.parquet"), "older").unwrap();
-    assert_same(&open_run(&recorded), &run);
+    assert_same(&collect_run(&recorded), &run);
     assert_eq!(files(&recorded.path().join("tables/spans")), 1);
 
     // The same in a second collection: the old manifest stays valid.
     let old_manifest = fs::read(&manifest).unwrap();
     recorded.write_spool(101, &program(101));
-    let run_of_both = open_run(&recorded);
+    let run_of_both = collect_run(&recorded);
     fs::write(&manifest, old_manifest).unwrap();
     assert_same(&Run::open(recorded.path()).unwrap(), &run);
     recorded.write_spool(101, &program(101));
-    assert_same(&open_run(&recorded), &run_of_both);
+    assert_same(&collect_run(&recorded), &run_of_both);
     assert_eq!(files(&recorded.path().join("tables/spans")), 2);
 }
 
@@ -190,13 +186,13 @@ fn another_file_with_a_spool_s_name_is_not_removed() {
             fs::rename(&other, recorded.spool_path(100)).unwrap();
         }
     };
-    let events = collect(recorded.path(), &no_trace, &mut progress).unwrap().events;
+    let events = marey_store::collect(recorded.path(), &no_trace, &mut progress).unwrap().events;
     assert!(calls > 1);
     assert_eq!(events, 400_000);
     let run = Run::open(recorded.path()).unwrap();
     assert_eq!(run.read(&stored::SPANS).unwrap().num_rows(), 400_000);
     assert!(needs_collecting(recorded.path()).unwrap());
-    assert_eq!(open_run(&recorded).read(&stored::PROCESSES).unwrap().num_rows(), 2);
+    assert_eq!(collect_run(&recorded).read(&stored::PROCESSES).unwrap().num_rows(), 2);
 }
 
 /// Runs the test below in a process where the variable is set.
@@ -216,11 +212,11 @@ fn spools_are_kept_if_the_variable_is_set() {
 #[ignore = "it needs the variable that the test above sets"]
 fn a_kept_spool_is_not_collected_again() {
     let recorded = Recorded::with_spools(&[&program(100)]);
-    let run = open_run(&recorded);
+    let run = collect_run(&recorded);
     assert!(recorded.spool_path(100).exists());
     assert!(!needs_collecting(recorded.path()).unwrap());
-    assert_eq!(collect(recorded.path(), &no_trace, &mut |_| ()).unwrap().spools, 0);
-    assert_same(&open_run(&recorded), &run);
+    assert_eq!(collect(&recorded).spools, 0);
+    assert_same(&collect_run(&recorded), &run);
 }
 
 proptest! {
@@ -232,16 +228,15 @@ proptest! {
         cut in 0.0..1.0,
     ) {
         let bytes = encode(&frames);
-        let once = Recorded::with_spools(&[&frames]);
-        let once = open_run(&once);
+        let once = collect_run(&Recorded::with_spools(&[&frames]));
 
         let twice = Recorded::new();
         let recording = twice.lock_as_recorder();
         let cut = (bytes.len() as f64 * cut) as usize;
         fs::write(twice.spool_path(100), &bytes[..cut]).unwrap();
-        open_run(&twice);
+        collect_run(&twice);
         fs::write(twice.spool_path(100), &bytes).unwrap();
         drop(recording);
-        assert_same(&open_run(&twice), &once);
+        assert_same(&collect_run(&twice), &once);
     }
 }

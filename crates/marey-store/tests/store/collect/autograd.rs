@@ -2,10 +2,11 @@
 
 use marey_model::spool::{AutogradCall, SpoolFrame};
 use marey_model::table::stored::FLOWS;
+use marey_store::Run;
 use marey_store::row::{Flow, FlowPoint, Span};
-use marey_store::{Reader, Run, Selection};
 
-use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, first_frames, no_trace, spans, thread};
+use super::spools::{INNER, OUTER, Recorded, STEP, UNIX, collect_run, first_frames, spans, thread};
+use crate::read::{self, reader, rows};
 
 /// The id that the operating system gave a thread of [`thread`].
 const fn os_id(thread: u64) -> u64 {
@@ -23,9 +24,7 @@ fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> SpoolFrame {
 
 /// Collects a spool. Returns the links, as start on the recorder's clock and thread of both ends.
 fn collect_links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
-    let run = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let points: Vec<Flow> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let points: Vec<Flow> = rows(&reader(&collect_run(run)));
     let end = |point: &Flow| (point.time_nanos - UNIX, point.thread_id);
     let mut links: Vec<_> = points
         .iter()
@@ -45,8 +44,7 @@ fn collect_links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
 
 #[test]
 fn a_node_is_linked_to_the_last_forward_operator_with_its_number() {
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = Recorded::with_frames([
         // Ended inner first: INNER began last and has made node 7.
         autograd_frame(0, &[(0, 7, 0), (1, 7, 0), (2, 8, 0)]),
         spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20), (STEP, 30, 40)]),
@@ -54,15 +52,12 @@ fn a_node_is_linked_to_the_last_forward_operator_with_its_number() {
         autograd_frame(0, &[(0, 8, os_id(0)), (2, 7, os_id(0))]),
         spans(0, 1, &[(STEP, 50, 60), (OUTER, 61, 62), (STEP, 70, 80)]),
     ]);
-    let run = Recorded::with_spools(&[&frames]);
     assert_eq!(collect_links(&run), [((12, 0), (70, 0)), ((30, 0), (50, 0))]);
 }
 
 #[test]
 fn numbers_belong_to_the_thread_of_the_forward_operator() {
-    let mut frames = first_frames(100);
-    frames.extend(thread(1));
-    frames.extend([
+    let frames = [
         // The thread of autograd is read first.
         autograd_frame(1, &[(0, 3, os_id(0)), (1, 3, os_id(1))]),
         spans(1, 1, &[(STEP, 50, 60), (STEP, 70, 80)]),
@@ -70,19 +65,17 @@ fn numbers_belong_to_the_thread_of_the_forward_operator() {
         spans(0, 1, &[(OUTER, 10, 20)]),
         autograd_frame(1, &[(0, 3, 0)]),
         spans(1, 1, &[(OUTER, 15, 25)]),
-    ]);
-    let run = Recorded::with_spools(&[&frames]);
+    ];
+    let run = Recorded::with_frames(thread(1).into_iter().chain(frames));
     assert_eq!(collect_links(&run), [((10, 0), (50, 1)), ((15, 1), (70, 1))]);
 }
 
 #[test]
 fn a_node_whose_forward_operator_is_unknown_has_no_link() {
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = Recorded::with_frames([
         autograd_frame(0, &[(0, 3, os_id(0)), (1, 4, os_id(9)), (77, 3, 0)]),
         spans(0, 1, &[(STEP, 50, 60), (STEP, 70, 80)]),
     ]);
-    let run = Recorded::with_spools(&[&frames]);
     assert_eq!(collect_links(&run), []);
     assert_eq!(Run::open(run.path()).unwrap().read(&FLOWS).unwrap().num_rows(), 0);
 }
@@ -104,8 +97,7 @@ fn links_of_several_processes_have_ids_of_their_own() {
 #[test]
 fn spans_have_the_arguments_that_their_frame_names() {
     let object = |number: u32| format!("{{\"Input Dims\":[[{number}]]}}");
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = collect_run(&Recorded::with_frames([
         SpoolFrame::SpanArgs { first_id: 0, texts: vec![object(0), object(1)] },
         SpoolFrame::ArgsOfSpans { thread: 0, args: vec![(0, 1), (2, 0)] },
         spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20), (STEP, 30, 40)]),
@@ -114,18 +106,11 @@ fn spans_have_the_arguments_that_their_frame_names() {
         SpoolFrame::SpanArgs { first_id: 2, texts: vec![object(2)] },
         SpoolFrame::ArgsOfSpans { thread: 0, args: vec![(0, 2)] },
         spans(0, 1, &[(STEP, 70, 80)]),
-    ]);
-    let run = Recorded::with_spools(&[&frames]);
-    let run = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let rows: Vec<Span> = reader.rows().unwrap().map(Result::unwrap).collect();
-    let found: Vec<_> = rows
+    ]));
+    let reader = reader(&run);
+    let found: Vec<_> = rows::<Span>(&reader)
         .iter()
-        .map(|row| {
-            let mut json = String::new();
-            reader.args(&row.args, &mut json);
-            (row.start_nanos - UNIX, json)
-        })
+        .map(|row| (row.start_nanos - UNIX, read::args(&reader, &row.args)))
         .collect();
     let expected = [(10, None), (12, Some(1)), (30, Some(0)), (50, None), (70, Some(2))];
     let expected = expected.map(|(start, args)| (start, args.map_or("{}".to_owned(), object)));

@@ -1,20 +1,18 @@
 //! Activities of devices and their launches.
 
-use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use marey_model::spool::{Activity, ActivityKind, ActivityShape, Detail, Device, SpoolFrame};
 use marey_model::table::stored::{ARGS, DEVICES, GPU_ACTIVITIES, METADATA, SPANS, STRINGS};
-use marey_store::Run;
 
-use super::spools::{OUTER, Recorded, STEP, UNIX, first_frames, no_trace, spans};
-use super::tables::{column, ids, ints, text};
+use super::spools::{OUTER, Recorded, STEP, UNIX, collect_run, spans};
+use super::tables::{column, ids, ints, optional, text};
 
 /// Text ids after those of every spool.
 const KERNEL: u32 = 6;
 const COPY: u32 = 7;
 
-fn program() -> Vec<SpoolFrame> {
-    let mut frames = first_frames(100);
+/// Returns a run with activities of two shapes.
+fn program() -> Recorded {
     let kernel = ActivityShape {
         kind: ActivityKind::Kernel,
         name_id: KERNEL,
@@ -49,7 +47,7 @@ fn program() -> Vec<SpoolFrame> {
         correlation_id: correlation,
         launch,
     };
-    frames.extend([
+    Recorded::with_frames([
         SpoolFrame::Device(Device {
             number: 1,
             device_type: "CUDA".to_owned(),
@@ -76,13 +74,7 @@ fn program() -> Vec<SpoolFrame> {
         SpoolFrame::Note { key: "gpu".to_owned(), value: "\"waiting\"".to_owned() },
         SpoolFrame::Note { key: "gpu".to_owned(), value: "\"CUPTI\"".to_owned() },
         SpoolFrame::End,
-    ]);
-    frames
-}
-
-fn collect_run(frames: &[SpoolFrame]) -> Run {
-    let recorded = Recorded::with_spools(&[frames]);
-    marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
+    ])
 }
 
 #[test]
@@ -91,18 +83,9 @@ fn activities_are_rows_with_their_launches() {
     let rows = run.read(&GPU_ACTIVITIES).unwrap();
     let texts = run.read(&STRINGS).unwrap();
     let name = |row: usize| text(&texts, "text", ids(&rows, "name_id")[row] as usize);
-    let u64_value = |column_name: &str, row: usize| {
-        let values = column(&rows, column_name).as_primitive::<UInt64Type>();
-        values.is_valid(row).then(|| values.value(row))
-    };
-    let i64_value = |column_name: &str, row: usize| {
-        let values = column(&rows, column_name).as_primitive::<Int64Type>();
-        values.is_valid(row).then(|| values.value(row))
-    };
-    let u32_value = |column_name: &str, row: usize| {
-        let values = column(&rows, column_name).as_primitive::<UInt32Type>();
-        values.is_valid(row).then(|| values.value(row))
-    };
+    let i64_values = |name: &str| optional::<Int64Type>(&rows, name);
+    let u64_values = |name: &str| optional::<UInt64Type>(&rows, name);
+    let u32_values = |name: &str| optional::<UInt32Type>(&rows, name);
 
     assert_eq!(ints(&rows, "start_nanos"), [UNIX + 45, UNIX + 90, UNIX + 95]);
     assert_eq!(ints(&rows, "duration_nanos"), [5, 5, 5]);
@@ -111,25 +94,17 @@ fn activities_are_rows_with_their_launches() {
     assert_eq!(kinds, ["kernel", "memcpy", "kernel"]);
     assert_eq!(ids(&rows, "device"), [1, 0, 1]);
     assert_eq!(ids(&rows, "stream"), [7, 8, 7]);
-    assert_eq!(
-        [0, 1, 2].map(|row| u64_value("correlation_id", row)),
-        [Some(4_000_000_000), Some(9), None]
-    );
-    assert_eq!([0, 1, 2].map(|row| i64_value("bytes", row)), [None, Some(4096), None]);
-    assert_eq!(
-        [0, 1, 2].map(|row| u64_value("graph_node_id", row)),
-        [Some(1 << 40), None, Some(1 << 40)]
-    );
-    assert_eq!([0, 1, 2].map(|row| u64_value("external_id", row)), [None, Some(77), None]);
+    assert_eq!(u64_values("correlation_id"), [Some(4_000_000_000), Some(9), None]);
+    assert_eq!(i64_values("bytes"), [None, Some(4096), None]);
+    assert_eq!(u64_values("graph_node_id"), [Some(1 << 40), None, Some(1 << 40)]);
+    assert_eq!(u64_values("external_id"), [None, Some(77), None]);
     let grids = ["grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"];
-    assert_eq!(
-        grids.map(|column_name| u32_value(column_name, 0)),
-        [4, 2, 1, 128, 1, 1, 32].map(Some)
-    );
-    assert_eq!(grids.map(|column_name| u32_value(column_name, 1)), [None; 7]);
-    assert_eq!([0, 1].map(|row| i64_value("shared_bytes", row)), [Some(128), None]);
+    assert_eq!(grids.map(|name| u32_values(name)[0]), [4, 2, 1, 128, 1, 1, 32].map(Some));
+    assert_eq!(grids.map(|name| u32_values(name)[1]), [None; 7]);
+    assert_eq!(i64_values("shared_bytes")[..2], [Some(128), None]);
     // An unknown launch gives no context.
-    assert_eq!([0, 1, 2].map(|row| u32_value("context_id", row).is_some()), [true, true, false]);
+    let has_context = u32_values("context_id").into_iter().map(|id| id.is_some());
+    assert!(has_context.eq([true, true, false]));
 }
 
 #[test]
@@ -138,21 +113,19 @@ fn details_without_a_column_are_arguments() {
     let rows = run.read(&GPU_ACTIVITIES).unwrap();
     let args = run.read(&ARGS).unwrap();
     assert!(args.num_rows() > 0);
-    let has_args = |row: usize| column(&rows, "args_id").is_valid(row);
-    assert_eq!([0, 1, 2].map(has_args), [true, true, true]);
+    assert_eq!((rows.num_rows(), column(&rows, "args_id").null_count()), (3, 0));
 }
 
 #[test]
 fn only_the_launching_scope_has_the_correlation_id() {
     let run = collect_run(&program());
     let rows = run.read(&SPANS).unwrap();
-    let numbers = column(&rows, "correlation_id").as_primitive::<UInt64Type>();
-    let correlation_id = |row: usize| numbers.is_valid(row).then(|| numbers.value(row));
+    let correlation_ids = optional::<UInt64Type>(&rows, "correlation_id");
     assert_eq!(
         ints(&rows, "start_nanos").iter().map(|start_nanos| start_nanos - UNIX).collect::<Vec<_>>(),
         [10, 30, 50, 70, 80]
     );
-    assert_eq!([0, 1, 2, 3, 4].map(correlation_id), [None, Some(4_000_000_000), None, None, None]);
+    assert_eq!(correlation_ids, [None, Some(4_000_000_000), None, None, None]);
 }
 
 #[test]

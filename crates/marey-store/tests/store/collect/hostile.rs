@@ -5,10 +5,12 @@ use std::os::unix::fs::symlink;
 
 use marey_model::spool::{Inconsistency, SpoolError, SpoolFrame};
 use marey_model::table::stored::SPANS;
-use marey_store::{Progress, Run, StoreError, collect, needs_collecting, open};
+use marey_store::{Progress, Run, StoreError, needs_collecting, open};
 
 use super::model::expected;
-use super::spools::{INNER, OUTER, Recorded, encode, first_frames, no_trace, spans, thread};
+use super::spools::{
+    INNER, OUTER, Recorded, collect, collect_run, encode, first_frames, no_trace, spans, thread,
+};
 use super::tables::Tables;
 
 #[test]
@@ -23,7 +25,7 @@ fn spools_truncated_anywhere_are_collected() {
     for cut_bytes in ends[intact_frames]..=spool_bytes.len() {
         let recorded = Recorded::new();
         fs::write(recorded.spool_path(100), &spool_bytes[..cut_bytes]).unwrap();
-        let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+        let collected = collect(&recorded);
         let intact = ends.iter().rposition(|&end| end <= cut_bytes).unwrap();
         assert_eq!(collected.bytes, ends[intact] as u64);
         assert_eq!(collected.torn_bytes, (cut_bytes - ends[intact]) as u64);
@@ -45,7 +47,7 @@ fn frames_before_an_invalid_one_are_kept() {
     // A thread without a definition.
     frames.extend([spans(7, 1, &[(OUTER, 50, 60)]), SpoolFrame::End]);
     let recorded = Recorded::with_spools(&[&frames]);
-    let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    let collected = collect(&recorded);
     let [broken] = collected.broken.as_slice() else { panic!("{collected:?}") };
     assert_eq!(broken.name, "100-0.spool");
     assert_eq!(broken.lost_bytes, (encode(&frames).len() - intact_bytes) as u64);
@@ -59,40 +61,37 @@ fn frames_before_an_invalid_one_are_kept() {
     // The spool is kept, and not collected again.
     assert!(recorded.spool_path(100).exists());
     assert!(!needs_collecting(recorded.path()).unwrap());
-    let run = open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    let run = collect_run(&recorded);
     assert_eq!(Tables::new(&run, 100).spans().len(), 1);
 }
 
 #[test]
 fn a_file_that_is_not_a_spool_does_not_stop_the_others() {
-    let mut frames = first_frames(100);
-    frames.push(spans(0, 1, &[(OUTER, 10, 40)]));
-    let recorded = Recorded::with_spools(&[&frames]);
+    let recorded = Recorded::with_frames([spans(0, 1, &[(OUTER, 10, 40)])]);
     for (pid, text) in
         [(7, &b"something else, long enough"[..]), (8, b"MAREYSPL\x09\0\0\0"), (9, b"")]
     {
         fs::write(recorded.spool_path(pid), text).unwrap();
     }
     fs::write(recorded.path().join("spool/notes.txt"), "no spool by its name").unwrap();
-    let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    let collected = collect(&recorded);
     assert_eq!((collected.spools, collected.torn_bytes), (4, 27 + 12));
     let reasons: Vec<_> = collected.broken.iter().map(|broken| &broken.reason).collect();
     let are_named =
         matches!(reasons[..], [SpoolError::NotASpool, SpoolError::Version { found: 9 }]);
     assert!(are_named, "{reasons:?}");
-    let run = open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    let run = collect_run(&recorded);
     assert_eq!(Tables::new(&run, 100).spans().len(), 1);
     assert_eq!(Tables::new(&run, 7).spans().len(), 0);
 }
 
 #[test]
 fn extreme_timestamps_are_ordinary_rows() {
-    let mut frames = first_frames(100);
     let ends = [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX];
-    for start in ends {
-        frames.extend(ends.map(|end| spans(0, 1, &[(INNER, start, end), (OUTER, end, start)])));
-    }
-    let run = open(Recorded::with_spools(&[&frames]).path(), &no_trace, &mut |_| ()).unwrap();
+    let frames = ends.iter().flat_map(|&start| {
+        ends.map(|end| spans(0, 1, &[(INNER, start, end), (OUTER, end, start)]))
+    });
+    let run = collect_run(&Recorded::with_frames(frames));
     let tables = Tables::new(&run, 100);
     assert_eq!(tables.spans().len(), 2 * ends.len() * ends.len());
     assert!(tables.spans().is_sorted_by_key(|row| row.start_nanos));
@@ -102,7 +101,7 @@ fn extreme_timestamps_are_ordinary_rows() {
 #[test]
 fn a_folder_that_is_not_a_run_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
-    let error = collect(folder.path(), &no_trace, &mut |_| ()).unwrap_err();
+    let error = marey_store::collect(folder.path(), &no_trace, &mut |_| ()).unwrap_err();
     assert!(matches!(error, StoreError::NotARun { .. }), "{error}");
     assert!(open(&folder.path().join("nowhere"), &no_trace, &mut |_| ()).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -133,7 +132,7 @@ fn symbolic_links_are_rejected() {
         symlink(target, &link).unwrap();
 
         for error in [
-            collect(recorded.path(), &no_trace, &mut |_| ()).unwrap_err(),
+            marey_store::collect(recorded.path(), &no_trace, &mut |_| ()).unwrap_err(),
             open(recorded.path(), &no_trace, &mut |_| ()).unwrap_err(),
         ] {
             assert!(matches!(&error, StoreError::Link { path } if *path == link), "{error}");
@@ -146,7 +145,7 @@ fn symbolic_links_are_rejected() {
 #[test]
 fn a_recording_without_a_spool_is_an_empty_run() {
     let recorded = Recorded::new();
-    let run = open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    let run = collect_run(&recorded);
     assert_eq!(run.read(&SPANS).unwrap().num_rows(), 0);
     assert!(!needs_collecting(recorded.path()).unwrap());
 }
@@ -160,7 +159,8 @@ fn progress_reaches_the_total() {
     let recorded = Recorded::with_spools(&[&frames, &first_frames(101)]);
     let mut reports: Vec<Progress> = Vec::new();
     let collected =
-        collect(recorded.path(), &no_trace, &mut |progress| reports.push(progress)).unwrap();
+        marey_store::collect(recorded.path(), &no_trace, &mut |progress| reports.push(progress))
+            .unwrap();
     let last = *reports.last().unwrap();
     assert!(reports.len() > 4 && reports.is_sorted_by_key(|now| (now.done_bytes, now.events)));
     assert!(reports.iter().any(|now| now.events > 0 && now.events < collected.events));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type, UInt32Type};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -22,7 +22,7 @@ use super::spools::{
     INNER, LOSS, NODES, OUTER, Recorded, UNIX, collect_run, first_frames, session, spans, thread,
     values,
 };
-use super::tables::{CounterRow, NodePath, Tables, column, ids, ints, text};
+use super::tables::{CounterRow, NodePath, Tables, column, ids, ints, optional, text};
 
 #[test]
 fn counters_have_devices_and_are_sorted_by_time() {
@@ -70,19 +70,15 @@ fn collectives_keep_the_times_of_the_wall_clock() {
         state: CollectiveState::Completed,
         is_p2p: false,
     };
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = collect_run(&Recorded::with_frames([
         SpoolFrame::Collectives(vec![collective(UNIX + 30, Some(UNIX + 35), Some(9))]),
         SpoolFrame::Collectives(vec![collective(UNIX + 10, None, None)]),
         SpoolFrame::End,
-    ]);
-    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    ]));
     let rows = run.read(&COLLECTIVES).unwrap();
     assert_eq!(ints(&rows, "start_nanos"), [UNIX + 10, UNIX + 35]);
     assert_eq!(ints(&rows, "created_nanos"), [UNIX + 10, UNIX + 30]);
-    let durations = column(&rows, "duration_nanos").as_primitive::<Int64Type>();
-    assert!(durations.is_null(0));
-    assert_eq!(durations.value(1), 9);
+    assert_eq!(maybe_ints(&rows, "duration_nanos"), [None, Some(9)]);
     assert_eq!(ints(&rows, "sequence"), [7, 7]);
     assert_eq!(ids(&rows, "group_size"), [2, 2]);
     assert_eq!(text(&rows, "state", 0), "completed");
@@ -104,8 +100,7 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
         node_id: node,
         cause: SampleCause::Signal,
     };
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = collect_run(&Recorded::with_frames([
         SpoolFrame::Samples { thread: 0, samples: vec![sample(20, LATE_OS_ID, OUTER)] },
         // The sampled thread records something later, under a name of its own.
         SpoolFrame::Thread { thread: 1, os_id: LATE_OS_ID, name: "late".to_owned() },
@@ -114,8 +109,7 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
             samples: vec![sample(120, LATE_OS_ID, INNER), sample(120, UNKNOWN_OS_ID, OUTER)],
         },
         SpoolFrame::End,
-    ]);
-    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    ]));
     let rows = run.read(&SAMPLES).unwrap();
     assert_eq!(ints(&rows, "time_nanos"), [UNIX + 20, UNIX + 120, UNIX + 120]);
     assert_eq!(ints(&rows, "integer"), [100, 100, 100]);
@@ -151,20 +145,17 @@ fn values_of_variables_keep_their_types_and_belong_to_their_threads() {
         type_id: 2,
         value,
     };
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = collect_run(&Recorded::with_frames([
         SpoolFrame::Variables(vec![
             variable(20, MetricValue::Int(3)),
             variable(30, MetricValue::Text("x".into())),
         ]),
         SpoolFrame::End,
-    ]);
-    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    ]));
     let rows = run.read(&VARIABLES).unwrap();
     assert_eq!(ints(&rows, "time_nanos"), [UNIX + 20, UNIX + 30]);
     assert_eq!(ids(&rows, "line"), [7, 7]);
-    assert_eq!(column(&rows, "integer").as_primitive::<Int64Type>().value(0), 3);
-    assert!(column(&rows, "integer").is_null(1));
+    assert_eq!(maybe_ints(&rows, "integer"), [Some(3), None]);
     assert_eq!(text(&rows, "text", 1), "x");
     let threads = run.read(&THREADS).unwrap();
     let thread = ids(&rows, "thread_id")[0];
@@ -178,21 +169,18 @@ fn values_of_variables_keep_their_types_and_belong_to_their_threads() {
 fn marks_are_instants_not_spans() {
     const MARK: u32 = NODES;
     let mark = NodeDef { parent_id: OUTER, kind: NodeKind::Mark, name_id: 2 };
-    let mut frames = first_frames(100);
-    frames.extend([
+    let recorded = Recorded::with_frames([
         SpoolFrame::Nodes { thread: 0, first_id: MARK, nodes: vec![mark] },
         spans(0, 1, &[(MARK, 1_040, 1_040), (MARK, 1_020, 1_020), (OUTER, 1_000, 1_050)]),
         SpoolFrame::End,
     ]);
-    let recorded = Recorded::with_spools(&[&frames]);
     let run = collect_run(&recorded);
     let instants = run.read(&INSTANTS).unwrap();
     assert_eq!(ints(&instants, "time_nanos"), [UNIX + 1_020, UNIX + 1_040]);
     assert_eq!(text(&instants, "scope", 0), "thread");
     let strings = run.read(&STRINGS).unwrap();
     assert_eq!(text(&strings, "text", ids(&instants, "name_id")[0] as usize), "inner");
-    let threads = column(&instants, "thread_id").as_primitive::<UInt32Type>();
-    assert_eq!((threads.null_count(), threads.value(0)), (0, 0));
+    assert_eq!(optional::<UInt32Type>(&instants, "thread_id"), [Some(0), Some(0)]);
     let tables = Tables::new(&run, 100);
     assert_eq!(children_of(&run, &["scope outer"]), [(1_000, 0)]);
     assert_eq!(tables.spans().len(), 1);
@@ -228,7 +216,7 @@ fn process_tables_describe_the_process() {
     assert_eq!(ints(&processes, "end_nanos"), [UNIX + 2_000_060_000]);
     assert_eq!(ints(&processes, "clock_drift_nanos"), [60_000]);
     assert!(column(&processes, "is_complete").as_boolean().value(0));
-    assert_eq!(real(&processes, "scope_cost_nanos"), Some(118.5));
+    assert_eq!(optional::<Float64Type>(&processes, "scope_cost_nanos"), [Some(118.5)]);
     assert_eq!(ints(&processes, "recording_nanos"), [592]);
     assert_eq!(ints(&processes, "flushing_nanos"), [7]);
 
@@ -266,24 +254,18 @@ fn overhead(scope_nanos: f64) -> SpoolFrame {
 #[test]
 fn an_unknown_overhead_is_null() {
     for last in [None, Some(overhead(f64::NAN))] {
-        let frames: Vec<SpoolFrame> = first_frames(100).into_iter().chain(last).collect();
-        let recorded = Recorded::with_spools(&[&frames]);
-        let run = collect_run(&recorded);
+        let run = collect_run(&Recorded::with_frames(last));
         assert_eq!(run.manifest().processes[0].overhead, None);
         let processes = run.read(&PROCESSES).unwrap();
-        assert_eq!(real(&processes, "scope_cost_nanos"), None);
+        assert_eq!(optional::<Float64Type>(&processes, "scope_cost_nanos"), [None]);
         for name in ["recording_nanos", "flushing_nanos"] {
             assert_eq!(maybe_ints(&processes, name), [None]);
         }
     }
 }
 
-fn real(batch: &RecordBatch, name: &str) -> Option<f64> {
-    column(batch, name).as_primitive::<Float64Type>().iter().next().unwrap()
-}
-
 fn maybe_ints(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
-    column(batch, name).as_primitive::<Int64Type>().iter().collect()
+    optional::<Int64Type>(batch, name)
 }
 
 #[test]
@@ -303,9 +285,8 @@ fn processes_share_the_ids_of_names() {
 
 #[test]
 fn a_metric_has_its_own_name_and_the_context_of_its_node() {
-    let mut frames = first_frames(100);
-    frames.push(values(0, &[(0, 7, MetricValue::Int(3))]));
-    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let recorded = Recorded::with_frames([values(0, &[(0, 7, MetricValue::Int(3))])]);
+    let run = collect_run(&recorded);
     let row = Tables::new(&run, 100).values().remove(0);
     assert_eq!(row.node_path, NodePath { thread: "thread 0".to_owned(), path: Vec::new() });
     assert_eq!((row.name.as_str(), row.time_nanos), ("loss", UNIX + 7));

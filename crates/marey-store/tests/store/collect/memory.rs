@@ -3,10 +3,11 @@
 use marey_model::memory::reading_name;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{RecordedValue, SpoolFrame};
+use marey_store::Run;
 use marey_store::row::{MemoryAction, MemoryEvent, Metric};
-use marey_store::{Reader, Run, Selection};
 
-use super::spools::{INNER, OUTER, Recorded, UNIX, first_frames, no_trace, thread};
+use super::spools::{INNER, OUTER, Recorded, UNIX, collect_run, first_frames, thread};
+use crate::read::{reader, rows};
 
 /// Ids of names after those of every spool.
 const DEVICE: u32 = 6;
@@ -21,7 +22,7 @@ fn reading(node: u32, time_nanos: i64, metric: u32, totals: &[i64]) -> RecordedV
     }
 }
 
-fn collected(values: [Vec<RecordedValue>; 2]) -> (Recorded, Run) {
+fn collected(values: [Vec<RecordedValue>; 2]) -> Run {
     let mut frames = first_frames(100);
     frames.extend(thread(1));
     let texts = ["cuda:1", "host"].map(reading_name).to_vec();
@@ -29,19 +30,17 @@ fn collected(values: [Vec<RecordedValue>; 2]) -> (Recorded, Run) {
     for (thread, values) in (0..).zip(values) {
         frames.push(SpoolFrame::Values { thread, sessions: 1, values });
     }
-    let run = Recorded::with_spools(&[&frames]);
-    let opened = marey_store::open(run.path(), &no_trace, &mut |_| ()).unwrap();
-    (run, opened)
+    collect_run(&Recorded::with_spools(&[&frames]))
 }
 
 #[test]
 fn a_reading_is_a_memory_event_of_its_node_and_thread() {
-    let (_folder, run) = collected([
+    let run = collected([
         vec![reading(OUTER, 10, HOST, &[500, -1, -1]), reading(INNER, 30, DEVICE, &[1, 3, 2])],
         vec![reading(OUTER, 20, DEVICE, &[4, 5, 6])],
     ]);
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let events: Vec<MemoryEvent> = reader.rows().unwrap().map(Result::unwrap).collect();
+    let reader = reader(&run);
+    let events: Vec<MemoryEvent> = rows(&reader);
     let name = |event: &MemoryEvent| {
         let context = reader.context(event.context_id.unwrap());
         reader.text(context.name_id).to_owned()
@@ -70,8 +69,8 @@ fn a_reading_is_a_memory_event_of_its_node_and_thread() {
 #[test]
 fn a_value_of_another_shape_under_the_name_of_a_reading_stays_a_metric() {
     let text = RecordedValue { value: MetricValue::Int(7), ..reading(OUTER, 1, HOST, &[]) };
-    let (_folder, run) = collected([vec![text, reading(OUTER, 2, DEVICE, &[1, 2])], vec![]]);
-    let reader = Reader::new(&run, Selection::default()).unwrap();
+    let run = collected([vec![text, reading(OUTER, 2, DEVICE, &[1, 2])], vec![]]);
+    let reader = reader(&run);
     assert_eq!(reader.rows::<MemoryEvent>().unwrap().count(), 0);
     assert_eq!(reader.rows::<Metric>().unwrap().count(), 2);
 }

@@ -12,5 +12,5 @@ mod read_only;
 mod rings;
 mod span_times;
 pub(crate) mod spools;
-mod tables;
+pub(crate) mod tables;
 mod windows;

@@ -6,7 +6,7 @@ use marey_model::sketch::Sketch;
 use proptest::prelude::*;
 
 use super::model::{Expected, expected};
-use super::spools::{Recorded, UNIX, no_trace, random_spool};
+use super::spools::{Recorded, UNIX, collect_run, random_spool};
 use super::tables::{NodePath, RollupRow, SpanRow, Tables};
 
 proptest! {
@@ -17,8 +17,7 @@ proptest! {
         first in random_spool(100),
         second in random_spool(101),
     ) {
-        let recorded = Recorded::with_spools(&[&first, &second]);
-        let run = marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+        let run = collect_run(&Recorded::with_spools(&[&first, &second]));
         for (pid, frames) in [(100, &first), (101, &second)] {
             let expected = expected(frames);
             let tables = Tables::new(&run, pid);

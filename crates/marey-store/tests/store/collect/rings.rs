@@ -5,9 +5,12 @@ use std::path::PathBuf;
 
 use marey_model::spool::{RING_RECORDS, SessionEvent, SpoolFrame};
 use marey_model::table::stored;
-use marey_store::{Run, collect, needs_collecting, open};
+use marey_store::{Run, needs_collecting};
 
-use super::spools::{INNER, OUTER, Recorded, encode, first_frames, no_trace, session, spans};
+use super::spools::{
+    INNER, OUTER, Recorded, UNIX, collect, collect_run, encode, first_frames, session, spans,
+};
+use super::tables::ints;
 
 const KEY: &str = "100-1700000000000000100";
 
@@ -30,27 +33,13 @@ fn write(recorded: &Recorded, number: u64, frames: &[SpoolFrame]) {
     fs::write(segment_path(recorded, number), encode(frames)).unwrap();
 }
 
-/// Returns start, duration and time in children of the spans of a run, and its processes.
+/// Returns start and duration of the spans of a run, and its processes.
 fn contents(run: &Run) -> (Vec<Vec<i64>>, usize) {
-    use arrow::array::AsArray;
-    use arrow::compute::cast;
-    use arrow::datatypes::{DataType, Int64Type};
     let rows = run.read(&stored::SPANS).unwrap();
-    let column = |name: &str| {
-        let column = rows.column(stored::SPANS.position(name).unwrap());
-        let column = cast(column, &DataType::Int64).unwrap();
-        column.as_primitive::<Int64Type>().values().to_vec()
-    };
-    let columns = [column("start_nanos"), column("duration_nanos")];
-    let mut spans: Vec<_> = (0..rows.num_rows())
-        .map(|row| vec![columns[0][row] - super::spools::UNIX, columns[1][row]])
-        .collect();
+    let times = ints(&rows, "start_nanos").iter().zip(ints(&rows, "duration_nanos"));
+    let mut spans: Vec<_> = times.map(|(start, &duration)| vec![start - UNIX, duration]).collect();
     spans.sort();
     (spans, run.read(&stored::PROCESSES).unwrap().num_rows())
-}
-
-fn open_run(recorded: &Recorded) -> Run {
-    open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -65,7 +54,7 @@ fn the_segments_of_a_ring_are_one_process_with_the_last_records() {
         SpoolFrame::End,
     ]);
     write(&recorded, 11, &last);
-    let run = open_run(&recorded);
+    let run = collect_run(&recorded);
     let expected = vec![vec![10, 890], vec![400, 50], vec![500, 50]];
     assert_eq!(contents(&run), (expected, 1));
     assert_eq!(run.manifest().losses["ring_dropped"], 3);
@@ -80,17 +69,17 @@ fn a_ring_that_goes_on_replaces_what_was_collected_before() {
     let _recording = recorded.lock_as_recorder();
     write(&recorded, 0, &segment(4, 1..3));
     write(&recorded, 1, &segment(4, 3..4));
-    let before = open_run(&recorded);
+    let before = collect_run(&recorded);
     // The open scope ends, for now, at the last record.
     assert_eq!(contents(&before).0[0][0], 10);
-    assert_eq!(contents(&before), (contents(&open_run(&recorded)).0, 1));
+    assert_eq!(contents(&before), (contents(&collect_run(&recorded)).0, 1));
     assert!(!needs_collecting(recorded.path()).unwrap());
 
     fs::remove_file(segment_path(&recorded, 0)).unwrap();
     write(&recorded, 1, &segment(4, 3..6));
     write(&recorded, 2, &segment(4, 6..8));
     assert!(needs_collecting(recorded.path()).unwrap());
-    let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    let collected = collect(&recorded);
     assert_eq!((collected.spools, collected.torn_bytes), (1, 0));
     let (spans, processes) = contents(&Run::open(recorded.path()).unwrap());
     let starts: Vec<_> = spans.iter().map(|span| span[0]).collect();
@@ -105,7 +94,7 @@ fn a_last_segment_that_is_torn_anywhere_is_read_up_to_there() {
         let recorded = Recorded::new();
         write(&recorded, 0, &segment(10, 1..3));
         fs::write(segment_path(&recorded, 1), &last[..len]).unwrap();
-        let (spans, processes) = contents(&open_run(&recorded));
+        let (spans, processes) = contents(&collect_run(&recorded));
         let starts: Vec<_> = spans.iter().map(|span| span[0]).collect();
         assert_eq!(processes, 1);
         assert!(
@@ -128,7 +117,7 @@ fn the_segments_after_a_damaged_one_are_read() {
         let mut last = segment(100, 5..7);
         last.push(SpoolFrame::End);
         write(&recorded, 2, &last);
-        let collected = collect(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+        let collected = collect(&recorded);
         assert_eq!(collected.broken.len(), 1);
         let (spans, _) = contents(&Run::open(recorded.path()).unwrap());
         let starts: Vec<_> =

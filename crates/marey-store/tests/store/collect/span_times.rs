@@ -18,15 +18,13 @@ use super::tables::Tables;
 
 #[test]
 fn spans_have_the_times_and_parents_of_the_program() {
-    let mut frames = first_frames(100);
-    frames.extend([
+    let recorded = Recorded::with_frames([
         // Two steps in a scope, the second with a child, and a separate module.
         spans(0, 1, &[(STEP, 1_010, 1_020), (INNER, 1_032, 1_036)]),
         values(0, &[(STEP, 1_037, MetricValue::Float(0.5))]),
         spans(0, 1, &[(STEP, 1_030, 1_040), (OUTER, 1_000, 1_050), (4, 1_060, 1_061)]),
         SpoolFrame::End,
     ]);
-    let recorded = Recorded::with_spools(&[&frames]);
     let run = collect_run(&recorded);
     let tables = Tables::new(&run, 100);
     let spans: Vec<_> = tables
@@ -57,16 +55,14 @@ fn spans_have_the_times_and_parents_of_the_program() {
 
 #[test]
 fn open_scopes_end_with_their_session_or_the_spool() {
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = collect_run(&Recorded::with_frames([
         session(1, SessionEvent::Started, 5),
         SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 2), (STEP, 10)] },
         session(1, SessionEvent::Finalized, 30),
         SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 2), (INNER, 12)] },
         spans(0, 1, &[(INNER, 12, 35)]),
         SpoolFrame::Clock { monotonic_nanos: 100, unix_nanos: UNIX + 100 },
-    ]);
-    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    ]));
     let open: Vec<_> = Tables::new(&run, 100)
         .spans()
         .into_iter()
@@ -99,11 +95,10 @@ fn children_of_a_lost_scope_do_not_count_for_the_next_one() {
         vec![session(0, SessionEvent::Finalized, 40), session(0, SessionEvent::Started, 50)],
         vec![SpoolFrame::Losses(vec![(LossCause::Nodes, 1)])],
     ] {
-        let mut frames = first_frames(100);
-        frames.push(spans(0, 1, &[(INNER, 10, 40)]));
+        let mut frames = vec![spans(0, 1, &[(INNER, 10, 40)])];
         frames.extend(lost);
         frames.push(spans(0, 1, &[(INNER, 70, 71), (OUTER, 60, 90), (OUTER, 100, 140)]));
-        let run = collect_run(&Recorded::with_spools(&[&frames]));
+        let run = collect_run(&Recorded::with_frames(frames));
         assert_eq!(children_of(&run, &["scope outer"]), [(60, 1), (100, 0)]);
     }
 }
@@ -112,13 +107,12 @@ fn children_of_a_lost_scope_do_not_count_for_the_next_one() {
 fn what_ran_in_a_step_that_never_ends_is_not_time_of_the_scope_around_it_itself() {
     const IN_STEP: u32 = NODES;
     let node = NodeDef { parent_id: STEP, kind: NodeKind::Module, name_id: 2 };
-    let mut frames = first_frames(100);
-    frames.push(SpoolFrame::Nodes { thread: 0, first_id: IN_STEP, nodes: vec![node] });
+    let nodes = SpoolFrame::Nodes { thread: 0, first_id: IN_STEP, nodes: vec![node] };
     let first = [(IN_STEP, 15, 20), (STEP, 12, 30), (IN_STEP, 40, 55), (OUTER, 10, 90)];
     // The second step of the first scope was dropped, and does not count for the second scope.
     let second = [(INNER, 110, 120), (IN_STEP, 130, 137), (OUTER, 100, 140), (OUTER, 150, 160)];
-    frames.push(spans(0, 1, &[first, second].concat()));
-    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let frames = [nodes, spans(0, 1, &[first, second].concat())];
+    let run = collect_run(&Recorded::with_frames(frames));
     assert_eq!(children_of(&run, &["scope outer"]), [(10, 18 + 15), (100, 10 + 7), (150, 0)]);
 }
 
@@ -137,14 +131,12 @@ fn a_scope_around_many_sessions_has_all_its_children() {
 
 #[test]
 fn a_scope_recorded_by_two_sessions_counts_once() {
-    let mut frames = first_frames(100);
-    frames.extend([
+    let run = collect_run(&Recorded::with_frames([
         session(1, SessionEvent::Started, 5),
         SpoolFrame::Open { thread: 0, spans: vec![(OUTER, 10)] },
         session(1, SessionEvent::Finalized, 30),
         spans(0, 1, &[(OUTER, 10, 50)]),
-    ]);
-    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    ]));
     let tables = Tables::new(&run, 100);
     let spans = tables.spans().into_iter();
     let spans: Vec<_> = spans.map(|row| (row.sessions, row.duration_nanos)).collect();
@@ -266,8 +258,7 @@ proptest! {
             cut.insert(frame_index, session(0, phase, 1_000_000));
         }
         let [single_phase, cut] = [single_phase, cut].map(|frames| {
-            let frames: Vec<_> = first_frames(100).into_iter().chain(frames).collect();
-            collect_run(&Recorded::with_spools(&[&frames]))
+            collect_run(&Recorded::with_frames(frames))
         });
         let [single_phase, cut] = [&single_phase, &cut].map(|run| Tables::new(run, 100));
         prop_assert_eq!(single_phase.rollups(), cut.rollups());

@@ -10,7 +10,7 @@ use marey_model::profile::Process;
 use marey_model::spool::{
     Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame, SpoolWriter,
 };
-use marey_store::Run;
+use marey_store::{Collected, Run};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -43,6 +43,12 @@ impl Recorded {
         run
     }
 
+    /// Creates a run with a spool that has these frames after the first ones.
+    pub(crate) fn with_frames(more: impl IntoIterator<Item = SpoolFrame>) -> Self {
+        let frames: Vec<SpoolFrame> = first_frames(100).into_iter().chain(more).collect();
+        Self::with_spools(&[&frames])
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -63,9 +69,14 @@ impl Recorded {
     }
 }
 
-/// Collects the run of recorded processes.
+/// Collects the run of recorded processes, and opens it.
 pub(crate) fn collect_run(recorded: &Recorded) -> Run {
     marey_store::open(recorded.path(), &no_trace, &mut |_| ()).unwrap()
+}
+
+/// Collects the run of recorded processes.
+pub(crate) fn collect(recorded: &Recorded) -> Collected {
+    marey_store::collect(recorded.path(), &no_trace, &mut |_| ()).unwrap()
 }
 
 /// Reads the trace of a window, for runs that have none.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type, UInt32Type, UInt64Type};
 use marey_model::metric::MetricValue;
 use marey_model::sketch::Sketch;
@@ -247,6 +247,14 @@ pub(crate) fn ints<'b>(batch: &'b RecordBatch, name: &str) -> &'b [i64] {
 
 pub(crate) fn ids<'b>(batch: &'b RecordBatch, name: &str) -> &'b [u32] {
     column(batch, name).as_primitive::<UInt32Type>().values()
+}
+
+/// Returns the values of a column that may be null.
+pub(crate) fn optional<T: ArrowPrimitiveType>(
+    batch: &RecordBatch,
+    name: &str,
+) -> Vec<Option<T::Native>> {
+    column(batch, name).as_primitive::<T>().iter().collect()
 }
 
 pub(crate) fn text(batch: &RecordBatch, name: &str, row: usize) -> String {

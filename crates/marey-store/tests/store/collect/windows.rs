@@ -9,12 +9,11 @@ use std::path::Path;
 use marey_model::args::NewArgs;
 use marey_model::context::NodeKind;
 use marey_model::spool::{NodeDef, SessionEvent, SpoolFrame};
-use marey_store::row::{
-    ActivityKind, Args, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span,
-};
-use marey_store::{Assembler, NewProcess, Reader, Run, Selection, Slice, open};
+use marey_store::row::{ActivityKind, GpuActivity, MemoryAction, MemoryEvent, Metadata, Span};
+use marey_store::{Assembler, NewProcess, Reader, Run, Slice, open};
 
-use super::spools::{Recorded, UNIX, no_trace, session, spans};
+use super::spools::{Recorded, UNIX, collect_run, session, spans};
+use crate::read::{self, reader, rows};
 use marey_model::profile::Process;
 
 /// The profiler's clock is ahead of the recorder's by this.
@@ -92,56 +91,35 @@ fn add_slice(run: &mut Assembler, thread_id: u32, order: u64, traced: Traced) {
     let category = if kind == NodeKind::Frame { "python_function" } else { "cpu_op" };
     let mut args = NewArgs::default();
     args.int("Record function id", start);
+    let slice = Slice::new(thread_id, kind, run.text_id(name), traced_time(start), end - start);
     let slice = Slice {
-        thread_id,
-        start_nanos: traced_time(start),
-        duration_nanos: end - start,
         order,
-        kind,
-        name_id: run.text_id(name),
-        step: None,
-        is_open: false,
         category_id: Some(run.text_id(category)),
         correlation_id: (kind == NodeKind::Runtime).then_some(77),
         external_id: (kind == NodeKind::Operator).then_some(5),
         args: run.args(&mut args).unwrap(),
+        ..slice
     };
     run.add_slice(&slice).unwrap();
 }
 
 /// Returns an allocation of 64 bytes.
 fn allocation(time_nanos: i64, process_id: u32, thread_id: u32) -> MemoryEvent {
+    let time_nanos = traced_time(time_nanos);
     MemoryEvent {
-        time_nanos: traced_time(time_nanos),
-        process_id,
         thread_id: Some(thread_id),
-        action: MemoryAction::Alloc,
-        device_type: "cpu".into(),
-        device: None,
-        stream: None,
         address: Some(16),
-        bytes: 64,
-        allocated_bytes: None,
-        reserved_bytes: None,
-        peak_bytes: None,
-        context_id: None,
-        category_id: None,
-        args: Args::default(),
+        ..MemoryEvent::new(process_id, "cpu".into(), MemoryAction::Alloc, time_nanos, 64)
     }
 }
 
 /// Returns a kernel that the call 77 launched.
 fn kernel(run: &mut Assembler, process_id: u32) -> GpuActivity {
+    let (name_id, start_nanos) = (run.text_id("gemm"), traced_time(300_000));
     GpuActivity {
         stream: 7,
         correlation_id: Some(77),
-        ..GpuActivity::new(
-            process_id,
-            ActivityKind::Kernel,
-            run.text_id("gemm"),
-            traced_time(300_000),
-            10,
-        )
+        ..GpuActivity::new(process_id, ActivityKind::Kernel, name_id, start_nanos, 10)
     }
 }
 
@@ -179,22 +157,24 @@ fn collect_with(frames: &[SpoolFrame], slices: &[Traced], add_more: AddMore) -> 
     (recorded, run)
 }
 
+/// Returns what a run notes about its first window.
+fn note(run: &Run) -> serde_json::Value {
+    let notes: Vec<Metadata> = rows(&reader(run));
+    serde_json::from_str(&notes[0].value).unwrap()
+}
+
 /// Returns each span as its path, start on the recorder's clock, exclusive time and arguments.
 fn span_rows(run: &Run) -> Vec<(String, i64, i64, String)> {
-    let reader = Reader::new(run, Selection::default()).unwrap();
-    let rows = reader.rows::<Span>().unwrap().map(|span| {
-        let span = span.unwrap();
-        let mut args = String::new();
-        reader.args(&span.args, &mut args);
-        (path(&reader, span.context_id), span.start_nanos - UNIX, span.self_nanos(), args)
-    });
-    rows.collect()
+    let reader = reader(run);
+    let row = |span: Span| {
+        let (path, args) = (path(&reader, span.context_id), read::args(&reader, &span.args));
+        (path, span.start_nanos - UNIX, span.self_nanos(), args)
+    };
+    rows(&reader).into_iter().map(row).collect()
 }
 
 fn path(reader: &Reader, context: u32) -> String {
-    let path = reader.path(context);
-    let names: Vec<&str> = path.iter().map(|&id| reader.text(reader.context(id).name_id)).collect();
-    names.join(" > ")
+    read::path(reader, context).join(" > ")
 }
 
 fn row(path: &str, start: i64, self_nanos: i64, args: &str) -> (String, i64, i64, String) {
@@ -240,12 +220,12 @@ fn a_span_that_only_the_profiler_has_stands_between_those_of_the_recorder() {
             row(&operator, 160_000, 30_000, "{}"),
         ]
     );
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let event = reader.rows::<MemoryEvent>().unwrap().next().unwrap().unwrap();
+    let reader = reader(&run);
+    let event = &rows::<MemoryEvent>(&reader)[0];
     let launch = format!("{operator} > cudaLaunchKernel");
     assert_eq!(path(&reader, event.context_id.unwrap()), launch);
     assert_eq!(event.time_nanos, UNIX + 120_000);
-    let kernel = reader.rows::<GpuActivity>().unwrap().next().unwrap().unwrap();
+    let kernel = &rows::<GpuActivity>(&reader)[0];
     assert_eq!(path(&reader, kernel.context_id.unwrap()), operator);
     assert_eq!(kernel.start_nanos, UNIX + 300_000);
 }
@@ -268,10 +248,8 @@ fn the_measured_offset_and_the_counts_are_in_the_metadata() {
         ("aten::mm", NodeKind::Operator, 100_300, 149_600),
         ("other", NodeKind::Scope, 300_000, 310_000),
     ]);
-    let reader = Reader::new(&run, Selection::default()).unwrap();
-    let note = reader.rows::<Metadata>().unwrap().map(Result::unwrap).next().unwrap();
-    assert_eq!(&*note.key, "torch_window.1");
-    let note: serde_json::Value = serde_json::from_str(&note.value).unwrap();
+    assert_eq!(&*rows::<Metadata>(&reader(&run))[0].key, "torch_window.1");
+    let note = note(&run);
     assert_eq!(note["clock_offset_nanos"], -AHEAD);
     assert_eq!((&note["recorded_by_both"], &note["added_spans"]), (&1.into(), &1.into()));
     assert_eq!(note["end_nanos"].as_i64().unwrap() - UNIX, 900_000);
@@ -289,5 +267,5 @@ fn a_trace_that_cannot_be_read_is_a_loss_and_the_recording_stays() {
     assert_eq!(run.manifest().losses["torch_windows"], 1);
     assert!(!trace_path.exists());
     // Collected once.
-    open(recorded.path(), &no_trace, &mut |_| ()).unwrap();
+    collect_run(&recorded);
 }

@@ -1,22 +1,17 @@
 //! Arguments, Python calls, flows and notes that the trace of a window adds to a run.
 
 use marey_model::context::NodeKind;
+use marey_store::Assembler;
 use marey_store::row::{Args, Flow, FlowPoint, Metadata};
-use marey_store::{Assembler, Reader, Run, Selection};
 
 use super::super::spools::UNIX;
 use super::{
-    ADDED, AHEAD, ANCHOR, Traced, WINDOW, collect, collect_with, frames, recorded_frames,
+    ADDED, AHEAD, ANCHOR, Traced, WINDOW, collect, collect_with, frames, note, recorded_frames,
     span_rows, traced_time,
 };
+use crate::read::{reader, rows};
 
 const MM: Traced = ("aten::mm", NodeKind::Operator, 100_300, 149_600);
-
-fn note(run: &Run) -> serde_json::Value {
-    let reader = Reader::new(run, Selection::default()).unwrap();
-    let note = reader.rows::<Metadata>().unwrap().map(Result::unwrap).next().unwrap();
-    serde_json::from_str(&note.value).unwrap()
-}
 
 #[test]
 fn anchors_that_the_recorder_has_of_the_profiler_too_are_not_counted() {
@@ -33,15 +28,9 @@ fn anchors_that_the_recorder_has_of_the_profiler_too_are_not_counted() {
 #[test]
 fn the_flops_of_operators_are_arguments() {
     let (_folder, run) = collect_with(&recorded_frames(), &[MM], &|run, process, _| {
-        let flops = Metadata {
-            process_id: process,
-            thread_id: None,
-            key: "marey_flops".into(),
-            value: r#"{"4": 3, "5": 1000}"#.into(),
-        };
-        let other = Metadata { key: "other".into(), value: r#"{"5": 7}"#.into(), ..flops.clone() };
-        run.add_metadata(&flops).unwrap();
-        run.add_metadata(&other).unwrap();
+        for (key, value) in [("marey_flops", r#"{"4": 3, "5": 1000}"#), ("other", r#"{"5": 7}"#)] {
+            run.add_metadata(&Metadata::new(process, key, value)).unwrap();
+        }
     });
     let operator = span_rows(&run).into_iter().find(|row| row.1 == 100_000).unwrap();
     assert_eq!(operator.3, r#"{"Record function id":100300,"flops":1000}"#);
@@ -90,9 +79,7 @@ fn arrows_to_backward_are_those_of_the_profiler_only_without_recorded_operators(
     };
     let flow_times = |slices: &[Traced]| -> Vec<i64> {
         let (_folder, run) = collect_with(&recorded_frames(), slices, &add_flow);
-        let reader = Reader::new(&run, Selection::default()).unwrap();
-        let flows = reader.rows::<Flow>().unwrap();
-        flows.map(|flow| flow.unwrap().time_nanos - UNIX).collect()
+        rows::<Flow>(&reader(&run)).iter().map(|flow| flow.time_nanos - UNIX).collect()
     };
     assert_eq!(flow_times(&[]), [110_000, 310_000]);
     assert_eq!(flow_times(&[MM]), [0; 0]);

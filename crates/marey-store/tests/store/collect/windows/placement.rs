@@ -3,12 +3,12 @@
 use marey_model::context::NodeKind;
 use marey_model::spool::SpoolFrame;
 use marey_store::row::{MemoryEvent, Span};
-use marey_store::{Reader, Selection};
 
 use super::{
     ADDED, MODULE, OPERATOR, ROOT, Traced, WINDOW, add_slice, allocation, collect_with, frames,
     path, recorded_frames, span_rows,
 };
+use crate::read::{reader, rows};
 
 /// Returns the paths of all spans with their starts on the recorder's clock and exclusive times.
 fn placed(frames: &[SpoolFrame], slices: &[Traced]) -> Vec<(String, i64, i64)> {
@@ -67,10 +67,8 @@ fn a_span_outside_of_recorded_ones_is_inside_the_scope_that_never_ends() {
     let before = (ADDED, 100, 500);
     let spool =
         frames(&[(ROOT, "before")], &[before, WINDOW[0], (OPERATOR, 100_000, 150_000), WINDOW[1]]);
-    let paths: Vec<String> = placed(&spool, &[("forward", NodeKind::Frame, 300_000, 310_000)])
-        .into_iter()
-        .map(|row| row.0)
-        .collect();
+    let rows = placed(&spool, &[("forward", NodeKind::Frame, 300_000, 310_000)]);
+    let paths: Vec<&str> = rows.iter().map(|row| &*row.0).collect();
     assert_eq!(paths, ["before", "model > aten::mm.default", "model > forward"]);
 }
 
@@ -78,10 +76,8 @@ fn a_span_outside_of_recorded_ones_is_inside_the_scope_that_never_ends() {
 fn a_span_of_a_task_stays_where_it_is() {
     let spool =
         frames(&[(ROOT, "task")], &[WINDOW[0], (ADDED, 110_000, 120_000), MODEL, WINDOW[1]]);
-    let paths: Vec<String> = placed(&spool, &[("forward", NodeKind::Frame, 100_000, 190_000)])
-        .into_iter()
-        .map(|row| row.0)
-        .collect();
+    let rows = placed(&spool, &[("forward", NodeKind::Frame, 100_000, 190_000)]);
+    let paths: Vec<&str> = rows.iter().map(|row| &*row.0).collect();
     assert_eq!(paths, ["model", "model > forward", "task"]);
 }
 
@@ -101,16 +97,16 @@ fn a_thread_that_recorded_nothing_is_added_with_its_spans() {
         add_slice(run, thread, 1, ("read", NodeKind::Frame, 310_000, 320_000));
         run.add_memory_event(&allocation(315_000, process, thread)).unwrap();
     });
-    let reader = Reader::new(&run, Selection::default()).unwrap();
+    let reader = reader(&run);
     let os_id = |id| reader.threads().find(|thread| thread.id == id).unwrap().os_id;
-    let rows: Vec<_> = reader.rows::<Span>().unwrap().map(Result::unwrap).collect();
-    let of_thread: Vec<String> = rows
+    let spans: Vec<Span> = rows(&reader);
+    let of_thread: Vec<String> = spans
         .iter()
         .filter(|span| os_id(span.thread_id) == OTHER_OS_ID)
         .map(|span| path(&reader, span.context_id))
         .collect();
-    assert_eq!((of_thread, rows.len()), (vec!["load".to_owned(), "load > read".to_owned()], 5));
-    let event = reader.rows::<MemoryEvent>().unwrap().next().unwrap().unwrap();
+    assert_eq!((of_thread, spans.len()), (vec!["load".to_owned(), "load > read".to_owned()], 5));
+    let event = &rows::<MemoryEvent>(&reader)[0];
     assert_eq!(os_id(event.thread_id.unwrap()), OTHER_OS_ID);
     assert_eq!(path(&reader, event.context_id.unwrap()), "load > read");
 }
