@@ -35,8 +35,11 @@ impl Drop for Folder {
     }
 }
 
+/// The columns of a part of a table.
+pub(crate) type TableColumns = (&'static Table, Vec<ArrayRef>);
+
 /// Writes a run with a part for each batch. Trailing columns that a batch lacks are null.
-pub(crate) fn write_run(folder: &Folder, batches: &[(&'static Table, Vec<ArrayRef>)]) -> Run {
+pub(crate) fn write_run(folder: &Folder, batches: &[TableColumns]) -> Run {
     let mut manifest = Manifest::new();
     manifest.next.part = batches.len() as u32;
     let written: Vec<WrittenPart> = (0..)
@@ -69,16 +72,20 @@ impl TestRun {
     }
 
     pub(crate) fn from_spans(spans: &[Span]) -> Self {
-        Self::limited(spans, Limits::default().memory_bytes)
+        Self::from_tables(&tables(spans))
+    }
+
+    pub(crate) fn from_tables(tables: &[TableColumns]) -> Self {
+        Self::limited(tables, Limits::default().memory_bytes)
     }
 
     pub(crate) fn with_memory(memory_bytes: usize) -> Self {
-        Self::limited(&SPANS, memory_bytes)
+        Self::limited(&tables(&SPANS), memory_bytes)
     }
 
-    fn limited(spans: &[Span], memory_bytes: usize) -> Self {
+    fn limited(tables: &[TableColumns], memory_bytes: usize) -> Self {
         let folder = Folder::new();
-        let run = write_run(&folder, &tables(spans));
+        let run = write_run(&folder, tables);
         Self::open(run, folder, memory_bytes)
     }
 
@@ -181,15 +188,15 @@ pub(crate) const SPANS: [Span; 8] = [
     (2500, 7, 0, 2, 6),
 ];
 
-fn ids(values: impl IntoIterator<Item = u32>) -> ArrayRef {
+pub(crate) fn ids(values: impl IntoIterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
-fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+pub(crate) fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
-fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
+pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
@@ -197,7 +204,7 @@ fn flags(values: impl IntoIterator<Item = bool>) -> ArrayRef {
     Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())
 }
 
-pub(crate) fn tables(spans: &[Span]) -> Vec<(&'static Table, Vec<ArrayRef>)> {
+pub(crate) fn tables(spans: &[Span]) -> Vec<TableColumns> {
     let process_of = |span: &Span| THREADS[span.3 as usize].0;
     let mut tables = vec![
         (&stored::STRINGS, vec![ids(0..TEXTS.len() as u32), texts(TEXTS)]),
