@@ -5,7 +5,7 @@
 //! about ten bytes.
 
 use super::error::Malformed;
-use super::varint::{Fields, put_signed, put_text, put_varint};
+use super::varint::{Fields, add_delta, put_signed, put_text, put_varint};
 
 /// A device of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,27 +225,16 @@ pub(super) fn read_shapes(fields: &mut Fields<'_>) -> Result<Vec<ActivityShape>,
 }
 
 fn read_shape(fields: &mut Fields<'_>) -> Result<ActivityShape, Malformed> {
-    let kind = variant_with_number(&ActivityKind::ALL, "kind of activity", fields.read_byte()?)?;
+    let kind = fields.read_variant(&ActivityKind::ALL, "kind of activity")?;
     let (name_id, device) = (fields.read_u32()?, fields.read_u32()?);
     let stream = fields.read_u32()?.wrapping_sub(1);
     let detail_count = fields.read_count(2)?;
     let details = (0..detail_count).map(|_| {
-        let detail =
-            variant_with_number(&Detail::ALL, "detail of an activity", fields.read_byte()?)?;
+        let detail = fields.read_variant(&Detail::ALL, "detail of an activity")?;
         Ok((detail, fields.read_varint()?))
     });
     let details = details.collect::<Result<_, Malformed>>()?;
     Ok(ActivityShape { kind, name_id, device, stream, details })
-}
-
-fn variant_with_number<T: Copy>(
-    all: &[T],
-    field: &'static str,
-    number: u8,
-) -> Result<T, Malformed> {
-    all.get(usize::from(number))
-        .copied()
-        .ok_or(Malformed::InvalidValue { field, number: number.into() })
 }
 
 /// The flags in the byte at the start of each activity. They say which fields follow.
@@ -341,11 +330,6 @@ impl PreviousActivity {
             launch,
         }
     }
-}
-
-fn add_delta(previous_id: u32, step: i64) -> Result<u32, Malformed> {
-    let id = i64::from(previous_id).checked_add(step).ok_or(Malformed::TooLarge)?;
-    u32::try_from(id).or(Err(Malformed::TooLarge))
 }
 
 #[cfg(test)]
