@@ -188,5 +188,5 @@ fn csv_error(error: csv::Error) -> CommandError {
 
 fn cannot_write(reason: &dyn std::fmt::Display) -> CommandError {
     let message = format!("cannot write the rows in this format: {reason}");
-    CommandError::Failed(Failure { message, hint: None })
+    CommandError::Failed(Failure::new(message))
 }
