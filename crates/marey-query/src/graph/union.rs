@@ -7,7 +7,7 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 
 use super::column::{self, Cells, Column, INCLUSIVE};
-use super::{Graph, Node, OwnMetric, Side};
+use super::{Graph, Node, OwnMetric, Side, layout};
 
 /// An operator on two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,14 +200,10 @@ pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
 }
 
 fn distinct_labels(graphs: &[&Graph]) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
     let mut seen_labels = HashSet::new();
-    for label in graphs.iter().flat_map(|graph| graph.labels()) {
-        if seen_labels.insert(label.clone()) {
-            labels.push(label.to_string());
-        }
-    }
-    labels
+    let labels = graphs.iter().flat_map(|graph| graph.labels());
+    let labels = labels.filter(|label| seen_labels.insert(label.clone()));
+    labels.map(|label| label.to_string()).collect()
 }
 
 /// The merged nodes with one parent and one name. There are several only if one graph has several.
@@ -273,17 +269,17 @@ impl Union {
             }
             indexes.push(new_index);
         }
-        let mut graph = Graph {
-            nodes: Vec::new(),
+        let (nodes, arranged_indexes) = layout::arrange(nodes);
+        for index in indexes.iter_mut().flatten() {
+            *index = arranged_indexes[*index];
+        }
+        let graph = Graph {
+            nodes,
             metrics: Vec::new(),
             columns: Vec::new(),
             devices: graphs.first().map_or_else(Vec::new, |graph| graph.devices.clone()),
             meta: graphs.first().map_or_else(Default::default, |graph| graph.meta.clone()),
         };
-        let arranged_indexes = graph.arrange(nodes);
-        for index in indexes.iter_mut().flatten() {
-            *index = arranged_indexes[*index];
-        }
         Self { graph, indexes }
     }
 
