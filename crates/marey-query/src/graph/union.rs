@@ -56,6 +56,12 @@ impl DifferenceLabels {
             ratio: format!("{label} ratio"),
         }
     }
+
+    /// The labels in the order of the columns, each with the word for its values.
+    pub fn by_word(self) -> [(&'static str, String); 4] {
+        let Self { before, after, difference, ratio } = self;
+        [("before", before), ("after", after), ("difference", difference), ("ratio", ratio)]
+    }
 }
 
 impl Graph {
@@ -154,17 +160,10 @@ impl Graph {
             let difference =
                 pairs().map(|(after, before)| subtract_or_zero(after, before)).collect();
             let ratio = pairs().map(|(after, before)| after / before).collect();
-            let names = DifferenceLabels::new(label);
-            for (label, values) in [
-                (names.before, before),
-                (names.after, after),
-                (names.difference, difference),
-                (names.ratio, ratio),
-            ] {
-                union
-                    .graph
-                    .columns
-                    .push(Column { label: label.into(), cells: Cells::from_floats(values) });
+            let labels = DifferenceLabels::new(label).by_word();
+            for ((_, label), values) in labels.into_iter().zip([before, after, difference, ratio]) {
+                let cells = Cells::from_floats(values);
+                union.graph.columns.push(Column { label: label.into(), cells });
             }
         }
         union.graph
