@@ -8,7 +8,7 @@ use arrow::array::{Array, AsArray, RecordBatchReader};
 use marey_query::sql::{Database, Limits, SqlError};
 use marey_store::Run;
 
-use crate::run::{Folder, TestRun, rows};
+use crate::run::{TestRun, rows};
 
 /// Longer than any machine stalls, and shorter than the endless queries.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -83,7 +83,7 @@ fn wait_until_begun<T: std::fmt::Debug>(receiver: &mpsc::Receiver<T>) {
 }
 
 fn with_threads(run: &TestRun, threads: usize) -> Arc<Database> {
-    let opened = Run::open(&run.folder.0).unwrap();
+    let opened = Run::open(run.folder.path()).unwrap();
     Arc::new(Database::new(Arc::new(opened), Limits { threads, ..Limits::default() }))
 }
 
@@ -155,7 +155,7 @@ fn an_answer_outlives_its_database() {
 #[test]
 fn an_error_about_memory_states_the_limit() {
     let run = TestRun::new();
-    let opened = Run::open(&run.folder.0).unwrap();
+    let opened = Run::open(run.folder.path()).unwrap();
     let limits = Limits { memory_bytes: 16 << 20, threads: 0 };
     let database = Database::new(Arc::new(opened), limits);
     let joined = "SELECT count(*) FROM generate_series(1, 5000000) AS a (value) \
@@ -226,9 +226,9 @@ fn repeated_column_names_get_numbers() {
 #[test]
 fn a_pack_gives_the_same_answers_as_its_folder() {
     let run = TestRun::new();
-    let packed = Folder::new();
-    let path = packed.0.join("packed");
-    marey_store::pack(&run.folder.0, &path).unwrap();
+    let packed = tempfile::tempdir().unwrap();
+    let path = packed.path().join("packed");
+    marey_store::pack(run.folder.path(), &path).unwrap();
     let database = Database::new(Arc::new(Run::open(&path).unwrap()), Limits::default());
     assert!(database.run().is_pack());
     let sql = "SELECT * FROM spans ORDER BY start_nanos";

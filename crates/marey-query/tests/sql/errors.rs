@@ -6,7 +6,7 @@ use arrow::array::UInt32Array;
 use marey_model::table::{Table, stored};
 use marey_query::sql::{Database, Limits, SqlError};
 
-use crate::run::{Folder, SPANS, TestRun, ids, ints, rows, tables, texts, write_run};
+use crate::run::{SPANS, TestRun, ids, ints, rows, tables, texts, write_run};
 
 fn message_and_hint(run: &TestRun, sql: &str) -> (String, String) {
     let error = run.error(sql);
@@ -249,14 +249,14 @@ fn columns_that_a_part_lacks_are_null() {
 
 #[test]
 fn an_unreadable_part_is_an_error_with_its_name() {
-    let folder = Folder::new();
-    let run = write_run(&folder, &tables(&SPANS));
+    let folder = tempfile::tempdir().unwrap();
+    let run = write_run(folder.path(), &tables(&SPANS));
     let part = run.parts(&stored::STEPS)[0].name().to_owned();
-    let path = folder.0.join(&part);
+    let path = folder.path().join(&part);
     let sound = std::fs::read(&path).unwrap();
     let query_with_part = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        let run = marey_store::Run::open(&folder.0).unwrap();
+        let run = marey_store::Run::open(folder.path()).unwrap();
         let database = Database::new(Arc::new(run), Limits::default());
         rows(&database, "SELECT * FROM raw.steps")
     };

@@ -185,7 +185,7 @@ fn memory_devices_and_metadata_have_their_process() {
 #[test]
 fn arguments_are_read_only_if_a_query_uses_them() {
     let run = imported();
-    let table = run.folder.0.join("tables/args");
+    let table = run.folder.path().join("tables/args");
     for part in std::fs::read_dir(&table).unwrap() {
         let path = part.unwrap().path();
         std::fs::write(path, "not a table").unwrap(); // in place, since the file is open already
