@@ -34,6 +34,16 @@ pub(crate) struct Question {
     pub(crate) probe: Option<&'static str>,
 }
 
+impl Question {
+    /// Returns a query for all of its rows.
+    pub(crate) fn new(
+        sql: impl Into<Cow<'static, str>>,
+        needed_tables: &'static [&'static Table],
+    ) -> Self {
+        Self { sql: sql.into(), max_rows: None, needed_tables, probe: None }
+    }
+}
+
 /// A value of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]

@@ -37,10 +37,8 @@ impl Charts {
     /// The queries for the charts.
     pub(crate) fn questions() -> [Question; 4] {
         let question = |sql: &'static str, max_rows, needed_tables| Question {
-            sql: sql.into(),
             max_rows: Some(max_rows),
-            needed_tables,
-            probe: None,
+            ..Question::new(sql, needed_tables)
         };
         [
             question(include_str!("../report/chart_steps.sql"), MAX_STEPS, &[&stored::STEPS]),

@@ -127,12 +127,8 @@ pub(crate) struct FindingQuestions {
 
 impl FindingQuestions {
     pub(crate) fn new(thresholds: &Thresholds) -> Self {
-        let processes_with_steps = Question {
-            sql: "SELECT DISTINCT process_id FROM raw.steps".into(),
-            max_rows: None,
-            needed_tables: &[&stored::STEPS],
-            probe: None,
-        };
+        let sql = "SELECT DISTINCT process_id FROM raw.steps";
+        let processes_with_steps = Question::new(sql, &[&stored::STEPS]);
         let rules = rules::ALL.iter().map(|rule| rule.question(thresholds));
         Self { questions: rules.chain([processes_with_steps]).collect() }
     }
@@ -166,12 +162,7 @@ impl FindingQuestions {
 
 impl Rule {
     pub(crate) fn question(&self, thresholds: &Thresholds) -> Question {
-        Question {
-            sql: self.query(thresholds).into(),
-            max_rows: None,
-            needed_tables: self.needed_tables,
-            probe: None,
-        }
+        Question::new(self.query(thresholds), self.needed_tables)
     }
 
     fn finding(

@@ -37,13 +37,7 @@ const DEVICE_QUANTITIES: [(Quantity, &str, &str); 6] = [
 impl RunMeasurements {
     /// Measures the run of `questions`, under this name.
     pub fn query(questions: &Questions<'_>, name: String) -> Result<Self, SqlError> {
-        let question = |sql: &&'static str| Question {
-            sql: (*sql).into(),
-            max_rows: None,
-            needed_tables: &[],
-            probe: None,
-        };
-        let answers = questions.ask_all(&QUERIES.each_ref().map(question))?;
+        let answers = questions.ask_all(&QUERIES.map(|sql| Question::new(sql, &[])))?;
         let [steps, devices, launches, recording, memory, contexts, operations, kernels] =
             <[Rows; 8]>::try_from(answers).unwrap_or_default();
         let context_tree = ContextTree::from_rows(&contexts);

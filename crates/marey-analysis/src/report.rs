@@ -1,7 +1,6 @@
 //! [`Report`], the result of `marey analyze`: the summary, findings, sections and charts of a run.
 //! A part whose query fails is missing with a reason, and the rest of the report remains.
 
-use std::borrow::Cow;
 use std::vec;
 
 use marey_query::sql::SqlError;
@@ -107,12 +106,7 @@ pub struct ReportOptions {
 }
 
 /// The query for the numbers at the top of a report.
-const SUMMARY: Question = Question {
-    sql: Cow::Borrowed(include_str!("../report/summary.sql")),
-    max_rows: None,
-    needed_tables: &[],
-    probe: None,
-};
+const SUMMARY: &str = include_str!("../report/summary.sql");
 
 /// The numbers at the top of a report: the columns of the query, with their labels.
 const FACTS: &[(&str, &str)] = &[
@@ -149,7 +143,7 @@ impl Report {
         let mut report_questions = Vec::new();
         if let Some(finding_questions) = &finding_questions {
             report_questions.extend_from_slice(&finding_questions.questions);
-            report_questions.push(SUMMARY);
+            report_questions.push(Question::new(SUMMARY, &[]));
         }
         report_questions.extend(
             options

@@ -9,8 +9,9 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema};
 use serde::ser::{Serialize, Serializer};
 
+use self::ColumnType::{Int, Real, Text};
 use crate::ask::Cell;
-use crate::finding::Finding;
+use crate::finding::{Evidence, Finding};
 use crate::record::Record;
 
 /// The type of a column's values.
@@ -68,53 +69,67 @@ impl Table {
     }
 }
 
-const FINDING_COLUMNS: &Columns = &[
-    ("severity", ColumnType::Text),
-    ("rule", ColumnType::Text),
-    ("title", ColumnType::Text),
-    ("subject", ColumnType::Text),
-    ("description", ColumnType::Text),
-    ("impact_nanos", ColumnType::Real),
-    ("impact_percent", ColumnType::Real),
-    ("gain_nanos", ColumnType::Real),
-    ("speedup", ColumnType::Real),
-    ("confidence", ColumnType::Text),
-    ("hint", ColumnType::Text),
-    ("rank", ColumnType::Int),
-    ("process_id", ColumnType::Int),
-    ("evidence", ColumnType::Text),
-    ("evidence_sql", ColumnType::Text),
+/// A column of a table whose rows are made of `T`: its name and type, and its value in a row.
+pub(crate) type Column<T> = (&'static str, ColumnType, fn(&T) -> Cell);
+
+/// Returns the names and types of columns.
+pub(crate) const fn header<T, const N: usize>(
+    columns: &[Column<T>; N],
+) -> [(&'static str, ColumnType); N] {
+    let mut header = [("", ColumnType::Text); N];
+    let mut index = 0;
+    while index < N {
+        header[index] = (columns[index].0, columns[index].1);
+        index += 1;
+    }
+    header
+}
+
+/// Returns a row for each item.
+pub(crate) fn rows<T>(columns: &[Column<T>], items: &[T]) -> Vec<Vec<Cell>> {
+    let row = |item| columns.iter().map(|(_, _, cell)| cell(item)).collect();
+    items.iter().map(row).collect()
+}
+
+pub(crate) fn text_cell(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+pub(crate) fn real_cell(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Null, Cell::Real)
+}
+
+fn int_cell(value: Option<i64>) -> Cell {
+    value.map_or(Cell::Null, Cell::Int)
+}
+
+const FINDINGS: [Column<Finding>; 15] = [
+    ("severity", Text, |finding| text_cell(finding.severity.as_str())),
+    ("rule", Text, |finding| text_cell(finding.rule)),
+    ("title", Text, |finding| text_cell(finding.title)),
+    ("subject", Text, |finding| text_cell(&finding.subject)),
+    ("description", Text, |finding| text_cell(&finding.description)),
+    ("impact_nanos", Real, |finding| Cell::Real(finding.impact_nanos)),
+    ("impact_percent", Real, |finding| real_cell(finding.impact_percent)),
+    ("gain_nanos", Real, |finding| real_cell(finding.gain_nanos)),
+    ("speedup", Real, |finding| real_cell(finding.speedup)),
+    ("confidence", Text, |finding| text_cell(finding.confidence.as_str())),
+    ("hint", Text, |finding| text_cell(finding.hint)),
+    ("rank", Int, |finding| int_cell(finding.rank)),
+    ("process_id", Int, |finding| int_cell(finding.process_id)),
+    ("evidence", Text, |finding| evidence_cell(&finding.evidence)),
+    ("evidence_sql", Text, |finding| text_cell(&finding.evidence.sql)),
 ];
 
 /// Returns the findings, one per row. The column `evidence` has the row of the rule's query as a
 /// JSON object.
 pub fn findings(findings: &[Finding]) -> Table {
-    Table { columns: FINDING_COLUMNS, rows: findings.iter().map(finding_row).collect() }
+    Table { columns: &const { header(&FINDINGS) }, rows: rows(&FINDINGS, findings) }
 }
 
-fn finding_row(finding: &Finding) -> Vec<Cell> {
-    let text = |text: &str| Cell::Text(text.to_owned());
-    let real = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
-    let int = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
-    let evidence = &finding.evidence;
+fn evidence_cell(evidence: &Evidence) -> Cell {
     let record = Record { columns: &evidence.columns, row: &evidence.row };
-    vec![
-        text(finding.severity.as_str()),
-        text(finding.rule),
-        text(finding.title),
-        text(&finding.subject),
-        text(&finding.description),
-        Cell::Real(finding.impact_nanos),
-        real(finding.impact_percent),
-        real(finding.gain_nanos),
-        real(finding.speedup),
-        text(finding.confidence.as_str()),
-        text(finding.hint),
-        int(finding.rank),
-        int(finding.process_id),
-        Cell::Text(serde_json::to_string(&record).unwrap_or_default()),
-        text(&evidence.sql),
-    ]
+    Cell::Text(serde_json::to_string(&record).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -8,80 +8,76 @@ use crate::compare::{
 };
 use crate::gate::Verdict;
 use crate::metric::Unit;
+use crate::run_measurements::Operation;
 use crate::stats::Interval;
-use crate::table::{ColumnType, Columns, Table};
+use crate::table::ColumnType::{Real, Text};
+use crate::table::{Column, Columns, Table, header, real_cell, rows, text_cell};
 
-const METRIC_COLUMNS: &Columns = &[
-    ("metric", ColumnType::Text),
-    ("title", ColumnType::Text),
-    ("unit", ColumnType::Text),
-    ("before", ColumnType::Real),
-    ("after", ColumnType::Real),
-    ("change", ColumnType::Real),
-    ("change_low", ColumnType::Real),
-    ("change_high", ColumnType::Real),
-    ("change_percent", ColumnType::Real),
-    ("low_percent", ColumnType::Real),
-    ("high_percent", ColumnType::Real),
-    ("significant", ColumnType::Text),
+const METRICS: [Column<MetricChange>; 12] = [
+    ("metric", Text, |change| text_cell(&change.metric.to_string())),
+    ("title", Text, |change| text_cell(&change.metric.title())),
+    ("unit", Text, |change| text_cell(unit_name(change.metric.unit()))),
+    ("before", Real, |change| real_cell(change.before)),
+    ("after", Real, |change| real_cell(change.after)),
+    ("change", Real, |change| real_cell(change.change)),
+    ("change_low", Real, |change| low_end(change.interval)),
+    ("change_high", Real, |change| high_end(change.interval)),
+    ("change_percent", Real, |change| real_cell(change.change_percent)),
+    ("low_percent", Real, |change| low_end(change.interval_percent)),
+    ("high_percent", Real, |change| high_end(change.interval_percent)),
+    ("significant", Text, |change| text_cell(significance_text(change.significance))),
 ];
 
-const OPERATION_COLUMNS: &Columns = &[
-    ("path", ColumnType::Text),
-    ("name", ColumnType::Text),
-    ("kind", ColumnType::Text),
-    ("category", ColumnType::Text),
-    ("count_category", ColumnType::Text),
-    ("before_count", ColumnType::Real),
-    ("after_count", ColumnType::Real),
-    ("before_nanos", ColumnType::Real),
-    ("after_nanos", ColumnType::Real),
-    ("before_self_nanos", ColumnType::Real),
-    ("after_self_nanos", ColumnType::Real),
-    ("change_nanos", ColumnType::Real),
-    ("change_percent", ColumnType::Real),
+const OPERATIONS: [Column<OperationDifference>; 13] = [
+    ("path", Text, |row| text_cell(&row.path.join("/"))),
+    ("name", Text, |row| text_cell(row.path.last().map_or("", String::as_str))),
+    ("kind", Text, |row| text_cell(&row.kind)),
+    ("category", Text, |row| text_cell(row.category.as_str())),
+    ("count_category", Text, |row| text_cell(row.count_category.as_str())),
+    ("before_count", Real, |row| side_cell(row.before.as_ref(), |side| side.count)),
+    ("after_count", Real, |row| side_cell(row.after.as_ref(), |side| side.count)),
+    ("before_nanos", Real, |row| side_cell(row.before.as_ref(), |side| side.total_nanos)),
+    ("after_nanos", Real, |row| side_cell(row.after.as_ref(), |side| side.total_nanos)),
+    ("before_self_nanos", Real, |row| side_cell(row.before.as_ref(), |side| side.self_nanos)),
+    ("after_self_nanos", Real, |row| side_cell(row.after.as_ref(), |side| side.self_nanos)),
+    ("change_nanos", Real, |row| Cell::Real(row.change_nanos())),
+    ("change_percent", Real, |row| Cell::Real(row.change_percent())),
 ];
 
-const RENAME_COLUMNS: &Columns = &[
-    ("what", ColumnType::Text),
-    ("before", ColumnType::Text),
-    ("after", ColumnType::Text),
-    ("reason", ColumnType::Text),
-];
+const RENAME_COLUMNS: &Columns =
+    &[("what", Text), ("before", Text), ("after", Text), ("reason", Text)];
 
-const VERDICT_COLUMNS: &Columns = &[
-    ("expression", ColumnType::Text),
-    ("outcome", ColumnType::Text),
-    ("metric", ColumnType::Text),
-    ("unit", ColumnType::Text),
-    ("before", ColumnType::Real),
-    ("after", ColumnType::Real),
-    ("judged", ColumnType::Real),
-    ("judged_low", ColumnType::Real),
-    ("judged_high", ColumnType::Real),
-    ("threshold", ColumnType::Real),
-    ("why", ColumnType::Text),
+const VERDICTS: [Column<Verdict>; 11] = [
+    ("expression", Text, |verdict| text_cell(&verdict.expression)),
+    ("outcome", Text, |verdict| text_cell(&verdict.outcome.to_string())),
+    ("metric", Text, |verdict| text_cell(&verdict.metric.to_string())),
+    ("unit", Text, |verdict| text_cell(unit_name(verdict.metric.unit()))),
+    ("before", Real, |verdict| real_cell(verdict.before)),
+    ("after", Real, |verdict| real_cell(verdict.after)),
+    ("judged", Real, |verdict| real_cell(verdict.change)),
+    ("judged_low", Real, |verdict| low_end(verdict.interval)),
+    ("judged_high", Real, |verdict| high_end(verdict.interval)),
+    ("threshold", Real, |verdict| Cell::Real(verdict.threshold.number())),
+    ("why", Text, |verdict| text_cell(&verdict.why)),
 ];
 
 /// Returns the metrics of both runs, one per row, with 95 % intervals.
 pub fn metrics(comparison: &Comparison) -> Table {
-    Table { columns: METRIC_COLUMNS, rows: comparison.metrics.iter().map(metric_row).collect() }
+    Table { columns: &const { header(&METRICS) }, rows: rows(&METRICS, &comparison.metrics) }
 }
 
 /// Returns the host operations per step, one row for each path and kind, the largest change first.
 pub fn operations(comparison: &Comparison) -> Table {
-    Table {
-        columns: OPERATION_COLUMNS,
-        rows: comparison.operations.iter().map(difference_row).collect(),
-    }
+    difference_table(&comparison.operations)
 }
 
 /// Returns the device activities per step, one row for each kernel, the largest change first.
 pub fn kernels(comparison: &Comparison) -> Table {
-    Table {
-        columns: OPERATION_COLUMNS,
-        rows: comparison.kernels.iter().map(difference_row).collect(),
-    }
+    difference_table(&comparison.kernels)
+}
+
+fn difference_table(differences: &[OperationDifference]) -> Table {
+    Table { columns: &const { header(&OPERATIONS) }, rows: rows(&OPERATIONS, differences) }
 }
 
 /// Returns the pairs that may be one operation or kernel under two names.
@@ -106,66 +102,7 @@ pub fn renames(comparison: &Comparison) -> Table {
 
 /// Returns the verdicts, one per row, with the interval of the number that is judged.
 pub fn verdicts(verdicts: &[Verdict]) -> Table {
-    Table { columns: VERDICT_COLUMNS, rows: verdicts.iter().map(verdict_row).collect() }
-}
-
-fn metric_row(metric_change: &MetricChange) -> Vec<Cell> {
-    let [low, high] = interval_ends(metric_change.interval);
-    let [low_percent, high_percent] = interval_ends(metric_change.interval_percent);
-    vec![
-        text_cell(&metric_change.metric.to_string()),
-        text_cell(&metric_change.metric.title()),
-        text_cell(unit_name(metric_change.metric.unit())),
-        real_cell(metric_change.before),
-        real_cell(metric_change.after),
-        real_cell(metric_change.change),
-        low,
-        high,
-        real_cell(metric_change.change_percent),
-        low_percent,
-        high_percent,
-        text_cell(match metric_change.significance {
-            Significance::Yes => "yes",
-            Significance::No => "no",
-            Significance::Unknown => "unknown",
-        }),
-    ]
-}
-
-fn difference_row(difference: &OperationDifference) -> Vec<Cell> {
-    let (before, after) = (difference.before.as_ref(), difference.after.as_ref());
-    vec![
-        text_cell(&difference.path.join("/")),
-        text_cell(difference.path.last().map_or("", String::as_str)),
-        text_cell(&difference.kind),
-        text_cell(difference.category.as_str()),
-        text_cell(difference.count_category.as_str()),
-        real_cell(before.map(|side| side.count)),
-        real_cell(after.map(|side| side.count)),
-        real_cell(before.map(|side| side.total_nanos)),
-        real_cell(after.map(|side| side.total_nanos)),
-        real_cell(before.map(|side| side.self_nanos)),
-        real_cell(after.map(|side| side.self_nanos)),
-        Cell::Real(difference.change_nanos()),
-        Cell::Real(difference.change_percent()),
-    ]
-}
-
-fn verdict_row(verdict: &Verdict) -> Vec<Cell> {
-    let [low, high] = interval_ends(verdict.interval);
-    vec![
-        text_cell(&verdict.expression),
-        text_cell(&verdict.outcome.to_string()),
-        text_cell(&verdict.metric.to_string()),
-        text_cell(unit_name(verdict.metric.unit())),
-        real_cell(verdict.before),
-        real_cell(verdict.after),
-        real_cell(verdict.change),
-        low,
-        high,
-        Cell::Real(verdict.threshold.number()),
-        text_cell(&verdict.why),
-    ]
+    Table { columns: &const { header(&VERDICTS) }, rows: rows(&VERDICTS, verdicts) }
 }
 
 impl ChangeCategory {
@@ -203,19 +140,24 @@ const fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-fn text_cell(text: &str) -> Cell {
-    Cell::Text(text.to_owned())
+const fn significance_text(significance: Significance) -> &'static str {
+    match significance {
+        Significance::Yes => "yes",
+        Significance::No => "no",
+        Significance::Unknown => "unknown",
+    }
 }
 
-fn real_cell(value: Option<f64>) -> Cell {
-    value.map_or(Cell::Null, Cell::Real)
+fn side_cell(side: Option<&Operation>, number: fn(&Operation) -> f64) -> Cell {
+    real_cell(side.map(number))
 }
 
-fn interval_ends(interval: Option<Interval>) -> [Cell; 2] {
-    [
-        real_cell(interval.map(|interval| interval.low)),
-        real_cell(interval.map(|interval| interval.high)),
-    ]
+fn low_end(interval: Option<Interval>) -> Cell {
+    real_cell(interval.map(|interval| interval.low))
+}
+
+fn high_end(interval: Option<Interval>) -> Cell {
+    real_cell(interval.map(|interval| interval.high))
 }
 
 #[cfg(test)]

@@ -80,17 +80,7 @@ FROM (
                 END AS blocks_by_device
             FROM (
                 SELECT
-                    l.process_id AS process_id,
-                    l.device AS device,
-                    l.name_id AS name_id,
-                    l.block_x AS block_x,
-                    l.block_y AS block_y,
-                    l.block_z AS block_z,
-                    l.registers AS registers,
-                    l.shared_bytes AS shared_bytes,
-                    l.blocks AS blocks,
-                    l.count AS count,
-                    l.total_nanos AS total_nanos,
+                    l.*,
                     (CAST(l.block_x AS BIGINT) * l.block_y * l.block_z + d.warp - 1) / d.warp AS warps,
                     d.warp AS warp,
                     d.major AS major,

@@ -104,21 +104,15 @@ operators AS (
 -- The times at the peak rates, which no kernel on the device can beat.
 peaks AS (
     SELECT
-        o.process_id AS process_id,
-        o.device AS device,
-        o.operator_id AS operator_id,
-        o.name_id AS name_id,
-        o.calls AS calls,
-        o.known_calls AS known_calls,
-        o.is_extrapolated AS is_extrapolated,
-        o.count AS count,
-        o.total_nanos AS total_nanos,
-        o.flops AS flops,
-        o.bytes AS bytes,
-        CASE WHEN o.flops_8 > 0 THEN 1e9 * o.flops_8 / peak_flops(d.name, 8) ELSE 0 END
-            + CASE WHEN o.flops_16 > 0 THEN 1e9 * o.flops_16 / peak_flops(d.name, 16) ELSE 0 END
-            + CASE WHEN o.flops_32 > 0 THEN 1e9 * o.flops_32 / peak_flops(d.name, 32) ELSE 0 END
-            + CASE WHEN o.flops_64 > 0 THEN 1e9 * o.flops_64 / peak_flops(d.name, 64) ELSE 0 END AS compute_nanos,
+        o.*,
+        CASE
+            WHEN o.flops IS NOT NULL
+                THEN
+                    CASE WHEN o.flops_8 > 0 THEN 1e9 * o.flops_8 / peak_flops(d.name, 8) ELSE 0 END
+                    + CASE WHEN o.flops_16 > 0 THEN 1e9 * o.flops_16 / peak_flops(d.name, 16) ELSE 0 END
+                    + CASE WHEN o.flops_32 > 0 THEN 1e9 * o.flops_32 / peak_flops(d.name, 32) ELSE 0 END
+                    + CASE WHEN o.flops_64 > 0 THEN 1e9 * o.flops_64 / peak_flops(d.name, 64) ELSE 0 END
+        END AS compute_nanos,
         1e9 * o.bytes / peak_bytes_per_second(d.name) AS memory_nanos
     FROM operators AS o
     LEFT JOIN raw.devices AS d ON d.process_id = o.process_id AND d.device = o.device
@@ -150,20 +144,4 @@ SELECT
     pid(process_id) AS pid,
     rank(process_id) AS rank,
     process_id
-FROM (
-    SELECT
-        process_id,
-        device,
-        operator_id,
-        name_id,
-        calls,
-        known_calls,
-        is_extrapolated,
-        count,
-        total_nanos,
-        flops,
-        bytes,
-        CASE WHEN flops IS NOT NULL THEN compute_nanos END AS compute_nanos,
-        memory_nanos
-    FROM peaks
-)
+FROM peaks

@@ -46,18 +46,7 @@ operators AS (
                 name_id,
                 start_nanos,
                 start_nanos + duration_nanos AS end_nanos,
-                start_nanos AS time_nanos,
-                0 AS is_launch
-            FROM raw.spans
-            WHERE kind(context_id) IN ('operator', 'scope', 'module') AND duration_nanos > 0
-            UNION ALL
-            SELECT
-                thread_id,
-                context_id,
-                name_id,
-                start_nanos,
-                start_nanos + duration_nanos AS end_nanos,
-                start_nanos + duration_nanos AS time_nanos,
+                unnest([start_nanos, start_nanos + duration_nanos]) AS time_nanos,
                 0 AS is_launch
             FROM raw.spans
             WHERE kind(context_id) IN ('operator', 'scope', 'module') AND duration_nanos > 0

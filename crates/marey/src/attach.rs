@@ -250,21 +250,20 @@ fn activity(thread: &Thread) -> String {
 
 /// Returns the path of a profile without its suffix, as the process sees it.
 fn profile_path(pid: u32, path: &Path, suffix: &str) -> Result<String, Failure> {
-    let unusable_path = |message: String| Failure { message, hint: None };
     let absolute_path = if marey_inject::is_same_file_system(pid) {
         path::absolute(path)
-            .map_err(|error| unusable_path(format!("{}: {error}", path.display())))?
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?
     } else if path.is_absolute() {
         path.to_owned()
     } else {
-        return Err(unusable_path(format!(
+        return Err(Failure::new(format!(
             "process {pid} is in another container: -o must be an absolute path inside of it"
         )));
     };
     let has_suffix = absolute_path.extension().is_some_and(|extension| extension == suffix);
     let stem = if has_suffix { absolute_path.with_extension("") } else { absolute_path };
     let stem = stem.into_os_string().into_string();
-    stem.map_err(|path| unusable_path(format!("{} is not UTF-8", path.display())))
+    stem.map_err(|path| Failure::new(format!("{} is not UTF-8", path.display())))
 }
 
 /// Returns the path by which a file of the process can be opened here.
@@ -280,7 +279,7 @@ fn refusal(pid: u32, outcome: &str, reason: &str) -> Failure {
         "refused" => format!("process {pid} was left as it is: {reason}"),
         _ => format!("marey failed in process {pid}: {reason}"),
     };
-    Failure { message, hint: None }
+    Failure::new(message)
 }
 
 fn unknown_answer(pid: u32) -> Failure {

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::aligned::TextLayout;
 use crate::compare::{measure, write_metrics};
 use crate::out_file::OutFile;
-use crate::output::{CommandError, Failure, Output, PLAIN, Style};
+use crate::output::{CommandError, Failure, Output, PLAIN, Style, write_json};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -161,8 +161,7 @@ impl JudgedRun<'_> {
                     "verdicts": tables::verdicts(verdicts),
                     "metrics": tables::metrics(comparison),
                 });
-                serde_json::to_writer_pretty(&mut *out, &json)?;
-                writeln!(out)
+                write_json(out, &json)
             }
         }
     }

@@ -9,10 +9,9 @@ use marey_attach::{
     AttachError, CoreError, CoreSnapshot, Frame, ReadOptions, Snapshot, Target, Task, TaskState,
     Thread,
 };
-use serde::Serialize;
 
 use crate::live::{self, FlushArgs};
-use crate::output::{CommandError, Failure, Output, Style};
+use crate::output::{CommandError, Failure, Output, Style, write_json};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -105,10 +104,10 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), CommandEr
     }
     if snapshots.is_empty() {
         let message = format!("no process of the tree of {pid} could be read");
-        return Err(Failure { message, hint: None }.into());
+        return Err(Failure::new(message).into());
     }
     if args.json {
-        return print_json(&snapshots, output);
+        return Ok(write_json(output.data(), &snapshots)?);
     }
     for (index, snapshot) in snapshots.iter().enumerate() {
         if index > 0 {
@@ -121,7 +120,7 @@ pub(crate) fn dump(args: &DumpArgs, output: &mut Output) -> Result<(), CommandEr
 
 fn dump_core(core: &CoreSnapshot, is_json: bool, output: &mut Output) -> Result<(), CommandError> {
     if is_json {
-        return print_json(std::slice::from_ref(core), output);
+        return Ok(write_json(output.data(), &[core])?);
     }
     let snapshot = &core.snapshot;
     let ending = core.signal.as_ref().map(|signal| {
@@ -130,12 +129,6 @@ fn dump_core(core: &CoreSnapshot, is_json: bool, output: &mut Output) -> Result<
         format!(", ended by {} in {} ({})", signal.name, printable(name), signal.thread)
     });
     print_snapshot(snapshot, &ending.unwrap_or_default(), false, output)?;
-    Ok(())
-}
-
-fn print_json(processes: &[impl Serialize], output: &mut Output) -> Result<(), CommandError> {
-    serde_json::to_writer_pretty(output.data(), processes).map_err(io::Error::from)?;
-    writeln!(output.data())?;
     Ok(())
 }
 

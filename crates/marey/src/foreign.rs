@@ -79,7 +79,7 @@ fn check_pipes(files: &[PathBuf]) -> Result<(), Failure> {
         let is_pipe = !metadata.is_file() && !metadata.is_dir();
         if is_pipe && !pipes.insert((metadata.dev(), metadata.ino())) {
             let message = format!("{} is given twice but can be read only once", quote_path(file));
-            return Err(Failure { message, hint: None });
+            return Err(Failure::new(message));
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use marey_query::sql::Database;
 use crate::dump::{print_frames, print_thread};
 use crate::limits::limits;
 use crate::live;
-use crate::output::{CommandError, Failure, Output, Style};
+use crate::output::{CommandError, Failure, Output, Style, write_json};
 use crate::record::seconds;
 use crate::runs;
 use crate::text::{printable, quote_path};
@@ -116,9 +116,7 @@ pub(crate) fn hang(args: &HangArgs, output: &mut Output) -> Result<(), CommandEr
         return Err(no_ranks_failure(&hang, job.as_deref().unwrap_or_default()).into());
     }
     if args.json {
-        serde_json::to_writer_pretty(output.data(), &hang).map_err(io::Error::from)?;
-        writeln!(output.data())?;
-        return Ok(());
+        return Ok(write_json(output.data(), &hang)?);
     }
     print_hang(&hang, output)
 }
@@ -179,10 +177,8 @@ fn last_collectives(
     folder: &Path,
     output: &mut Output,
 ) -> Result<Vec<LastCollective>, CommandError> {
-    let cannot_read = |error: io::Error| Failure {
-        message: format!("{} cannot be read: {error}", quote_path(folder)),
-        hint: None,
-    };
+    let cannot_read =
+        |error: io::Error| Failure::new(format!("{} cannot be read: {error}", quote_path(folder)));
     let entries = fs::read_dir(folder).map_err(cannot_read)?;
     let mut dump_files: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -1,6 +1,6 @@
 //! `marey import`: converts files of other formats to a run.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::foreign;
 use crate::new_run::{NewRun, Published};
-use crate::output::{CommandError, Output};
+use crate::output::{CommandError, Output, write_json};
 use crate::text::quote_path;
 
 const EXAMPLES: &str = "\
@@ -58,8 +58,7 @@ pub(crate) fn import(args: &ImportArgs, output: &mut Output) -> Result<(), Comma
     output.note(published.describe())?;
     if args.json {
         let report = ImportReport::new(&imported, &published);
-        serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
-        writeln!(output.data())?;
+        write_json(output.data(), &report)?;
     }
     Ok(())
 }

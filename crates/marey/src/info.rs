@@ -12,7 +12,7 @@ use marey_model::table::{Table, stored};
 use marey_store::{OverheadEntry, ProcessEntry, Run};
 use serde::Serialize;
 
-use crate::output::{CommandError, Failure, Output, Paint, Style};
+use crate::output::{CommandError, Failure, Output, Paint, Style, write_json};
 use crate::runs::{self, OpenedRun};
 use crate::text::{printable, truncate};
 use crate::view::describe_loss;
@@ -46,8 +46,7 @@ pub(crate) fn info(args: &InfoArgs, output: &mut Output) -> Result<(), CommandEr
     let run = runs::open(&args.run, output)?;
     let info = Info::new(&run);
     if args.json {
-        serde_json::to_writer_pretty(output.data(), &info).map_err(io::Error::from)?;
-        return Ok(writeln!(output.data())?);
+        return Ok(write_json(output.data(), &info)?);
     }
     let paint = output.paint;
     info.write(output.data(), paint)?;

@@ -9,7 +9,7 @@ use marey_attach::inspect::{
 };
 use marey_query::near::nearest;
 
-use crate::output::{CommandError, Failure, Output, Style};
+use crate::output::{CommandError, Failure, Output, Style, write_json};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -88,8 +88,7 @@ pub(crate) fn inspect(args: &InspectArgs, output: &mut Output) -> Result<(), Com
         .and_then(|mut it| it.read(&expression, &scope, limits, args.attributes))
         .map_err(|error| failure(&error, args.pid))?;
     if args.json {
-        serde_json::to_writer_pretty(output.data(), &inspected).map_err(io::Error::from)?;
-        return Ok(writeln!(output.data())?);
+        return Ok(write_json(output.data(), &inspected)?);
     }
     print_inspected(&inspected, output)?;
     Ok(())

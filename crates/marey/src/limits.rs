@@ -20,10 +20,8 @@ pub fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> Result<Lim
 fn memory_limit_from_environment() -> Result<Option<usize>, Failure> {
     let text = std::env::var(env::MEMORY_LIMIT).ok().filter(|text| !text.is_empty());
     let bytes = text.map(|text| parse_size(&text)).transpose();
-    bytes.map_err(|reason| Failure {
-        message: format!("invalid value of {}: {reason}", env::MEMORY_LIMIT),
-        hint: None,
-    })
+    bytes
+        .map_err(|reason| Failure::new(format!("invalid value of {}: {reason}", env::MEMORY_LIMIT)))
 }
 
 /// Parses a number of bytes, with or without a unit.

@@ -125,7 +125,7 @@ fn check_replaceable(path: &Path, is_forced: bool) -> Result<(), Failure> {
 }
 
 fn cannot_create(path: &Path, error: &io::Error) -> Failure {
-    Failure { message: format!("cannot create {}: {error}", quote_path(path)), hint: None }
+    Failure::new(format!("cannot create {}: {error}", quote_path(path)))
 }
 
 #[cfg(test)]

@@ -81,5 +81,5 @@ impl Write for OutFile {
 
 /// Returns the failure for an output file.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure { message: format!("cannot write {}: {error}", quote_path(path)), hint: None }
+    Failure::new(format!("cannot write {}: {error}", quote_path(path)))
 }

@@ -6,6 +6,7 @@ use std::fmt::{self, Display};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stderr, Stdout, Write};
 
 use rustyline::DefaultEditor;
+use serde::Serialize;
 
 const FAILURE: i32 = 2;
 /// The exit code that shells use for a program ended by Ctrl-C.
@@ -134,6 +135,12 @@ impl From<Failure> for CommandError {
     }
 }
 
+/// Writes a value as indented JSON.
+pub(crate) fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
 /// An error with an optional hint on how to fix it.
 #[derive(Debug)]
 pub struct Failure {
@@ -141,6 +148,13 @@ pub struct Failure {
     pub message: String,
     /// One line without a full stop.
     pub hint: Option<String>,
+}
+
+impl Failure {
+    /// Returns a failure without a hint.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
 }
 
 /// Whether output is coloured.

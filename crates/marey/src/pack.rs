@@ -57,7 +57,7 @@ pub(crate) fn pack(args: &PackArgs, output: &mut Output) -> Result<(), CommandEr
         let run = runs::open(&args.run, output)?;
         if run.is_pack() {
             let message = format!("{} is already packed", quote_path(&args.run));
-            return Err(CommandError::Failed(Failure { message, hint: None }));
+            return Err(CommandError::Failed(Failure::new(message)));
         }
         marey_store::pack(run.path(), &out)
     };

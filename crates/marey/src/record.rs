@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,7 +18,7 @@ use serde::Serialize;
 
 use crate::interrupt;
 use crate::new_run::{NewRun, Published};
-use crate::output::{CommandError, Failure, Output};
+use crate::output::{CommandError, Failure, Output, write_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,10 +90,7 @@ pub(crate) fn record(args: &RecordArgs, output: &mut Output) -> Result<(), Comma
 /// Returns the value of an option that is a positive number of seconds.
 pub(crate) fn seconds(option: &str, seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()).ok_or_else(
-        || Failure {
-            message: format!("{option} {seconds} is not a positive number of seconds"),
-            hint: None,
-        },
+        || Failure::new(format!("{option} {seconds} is not a positive number of seconds")),
     )
 }
 
@@ -242,8 +238,7 @@ fn report(
     if args.json {
         let run = published.path.to_string_lossy();
         let report = RecordReport { run: &run, rate_hz: counts.rate_hz(), counts: *counts };
-        serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
-        writeln!(output.data())?;
+        write_json(output.data(), &report)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use marey_model::table::{Column, Table, stored, view};
 use marey_query::sql::SqlError;
 use serde::Serialize;
 
-use crate::output::{CommandError, Failure, Output, Paint, Style};
+use crate::output::{self, CommandError, Failure, Output, Paint, Style};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -143,8 +143,7 @@ fn type_name(column: &Column) -> String {
 
 fn write_json(out: &mut impl Write, tables: &[SchemaTable]) -> io::Result<()> {
     let tables: Vec<_> = tables.iter().map(TableJson::new).collect();
-    serde_json::to_writer_pretty(&mut *out, &tables)?;
-    writeln!(out)
+    output::write_json(out, &tables)
 }
 
 #[derive(Serialize)]

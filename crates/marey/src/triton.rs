@@ -12,7 +12,7 @@ use marey_formats::ptx::{
 use serde::Serialize;
 
 use crate::aligned::{Align, TextLayout, write_rows};
-use crate::output::{CommandError, Failure, Output};
+use crate::output::{self, CommandError, Failure, Output};
 use crate::text::{printable, quote_path};
 
 const EXAMPLES: &str = "\
@@ -93,10 +93,9 @@ fn find_ptx_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         return Ok(vec![path.to_owned()]);
     }
     let mut contents = FolderContents::default();
-    contents.walk(path).map_err(|error| Failure {
-        message: format!("cannot read {}: {error}", quote_path(path)),
-        hint: None,
-    })?;
+    contents
+        .walk(path)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", quote_path(path))))?;
     if contents.ptx.is_empty() {
         let (problem, hint) = if contents.has_amd {
             ("contains no .ptx files, only AMD assembly (.amdgcn), which is not supported", None)
@@ -146,10 +145,7 @@ fn read_module(file: &Path) -> Result<Module, PtxError> {
 }
 
 fn unreadable(file: &Path, error: &PtxError) -> Failure {
-    Failure {
-        message: printable(&format!("{}: {error}", quote_path(file))).into_owned(),
-        hint: None,
-    }
+    Failure::new(printable(&format!("{}: {error}", quote_path(file))).into_owned())
 }
 
 fn write_table(modules: &[(PathBuf, Module)], output: &mut Output) -> io::Result<()> {
@@ -201,8 +197,7 @@ fn format_spaces(access: &Access) -> String {
 fn write_json(out: &mut impl Write, modules: &[(PathBuf, Module)]) -> io::Result<()> {
     let modules: Vec<_> =
         modules.iter().map(|(file, module)| ModuleJson::new(file, module)).collect();
-    serde_json::to_writer_pretty(&mut *out, &modules)?;
-    writeln!(out)
+    output::write_json(out, &modules)
 }
 
 #[derive(Serialize)]

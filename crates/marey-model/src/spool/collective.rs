@@ -1,7 +1,7 @@
 //! Collective operations and point-to-point messages in a spool, with their encoding.
 
 use super::error::Malformed;
-use super::varint::{Fields, put_signed, put_varint};
+use super::varint::{Fields, put_optional, put_signed, put_varint, to_u32, variant_with_number};
 
 /// A collective operation or point-to-point message of the process. Its times are in nanoseconds
 /// since 1970, because the library that keeps them reads the wall clock.
@@ -112,10 +112,10 @@ pub(super) fn read_collectives(fields: &mut Fields<'_>) -> Result<Vec<Collective
         let created_nanos = previous_nanos.wrapping_add(fields.read_signed()?);
         let group_ranks_id = read_optional_u32(fields)?;
         let group_size = read_optional_u32(fields)?;
-        let sequence = read_optional(fields)?;
+        let sequence = fields.read_optional()?;
         let dtype_id = read_optional_u32(fields)?;
-        let (in_elements, out_elements) = (read_optional(fields)?, read_optional(fields)?);
-        let delay_nanos = read_optional(fields)?;
+        let (in_elements, out_elements) = (fields.read_optional()?, fields.read_optional()?);
+        let delay_nanos = fields.read_optional()?;
         collectives.push(Collective {
             name_id,
             group_id,
@@ -128,8 +128,12 @@ pub(super) fn read_collectives(fields: &mut Fields<'_>) -> Result<Vec<Collective
             created_unix_nanos: created_nanos,
             started_unix_nanos: delay_nanos
                 .map(|nanos| created_nanos.wrapping_add(nanos.cast_signed())),
-            duration_nanos: read_optional(fields)?,
-            state: state_with_number(state_and_p2p & !P2P)?,
+            duration_nanos: fields.read_optional()?,
+            state: variant_with_number(
+                &CollectiveState::ALL,
+                "state of a collective",
+                state_and_p2p & !P2P,
+            )?,
             is_p2p: state_and_p2p & P2P != 0,
         });
         previous_nanos = created_nanos;
@@ -137,29 +141,6 @@ pub(super) fn read_collectives(fields: &mut Fields<'_>) -> Result<Vec<Collective
     Ok(collectives)
 }
 
-fn state_with_number(number: u8) -> Result<CollectiveState, Malformed> {
-    let field = "state of a collective";
-    let state = CollectiveState::ALL.get(usize::from(number));
-    state.copied().ok_or(Malformed::InvalidValue { field, number: number.into() })
-}
-
-/// Appends a byte that says whether there is a value, and the value.
-fn put_optional(out: &mut Vec<u8>, value: Option<u64>) {
-    out.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        put_varint(out, value);
-    }
-}
-
-fn read_optional(fields: &mut Fields<'_>) -> Result<Option<u64>, Malformed> {
-    match fields.read_byte()? {
-        0 => Ok(None),
-        1 => fields.read_varint().map(Some),
-        other => Err(Malformed::InvalidValue { field: "flag", number: other.into() }),
-    }
-}
-
 fn read_optional_u32(fields: &mut Fields<'_>) -> Result<Option<u32>, Malformed> {
-    let value = read_optional(fields)?;
-    value.map(|value| u32::try_from(value).or(Err(Malformed::TooLarge))).transpose()
+    fields.read_optional()?.map(to_u32).transpose()
 }

@@ -7,7 +7,7 @@ use super::error::Malformed;
 use super::frame::{AutogradCall, Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame};
 use super::sample::read_samples;
 use super::variable::read_variables;
-use super::varint::{Fields, unzigzag};
+use super::varint::{Fields, add_delta, to_u32, unzigzag};
 use crate::context::NodeKind;
 use crate::loss::LossCause;
 use crate::metric::MetricValue;
@@ -98,12 +98,12 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<SpoolFrame, Malformed> {
 fn read_process(fields: &mut Fields<'_>) -> Result<Process, Malformed> {
     Ok(Process {
         pid: fields.read_varint()?,
-        rank: if read_flag(fields)? { Some(fields.read_varint()?) } else { None },
+        rank: fields.read_optional()?,
         host: fields.read_text()?.to_owned(),
         argv: read_texts(fields)?,
         start_unix_nanos: fields.read_varint()?,
         duration_nanos: fields.read_varint()?,
-        is_complete: read_flag(fields)?,
+        is_complete: fields.read_flag()?,
     })
 }
 
@@ -120,17 +120,11 @@ fn read_nodes(fields: &mut Fields<'_>, first_id: u32) -> Result<Vec<NodeDef>, Ma
         let parent_id = id.checked_sub(fields.read_signed()?).ok_or(Malformed::TooLarge)?;
         nodes.push(NodeDef {
             parent_id: u32::try_from(parent_id).or(Err(Malformed::TooLarge))?,
-            kind: node_kind_with_number(fields.read_byte()?)?,
+            kind: fields.read_variant(&NodeKind::ALL, "kind of node")?,
             name_id: advance_id(&mut previous_name_id, fields.read_signed()?)?,
         });
     }
     Ok(nodes)
-}
-
-fn node_kind_with_number(number: u8) -> Result<NodeKind, Malformed> {
-    let field = "kind of node";
-    let kind = NodeKind::ALL.get(usize::from(number));
-    kind.copied().ok_or(Malformed::InvalidValue { field, number: number.into() })
 }
 
 fn read_spans(fields: &mut Fields<'_>) -> Result<Vec<Span>, Malformed> {
@@ -196,10 +190,7 @@ fn read_counters(fields: &mut Fields<'_>) -> Result<Vec<Counter>, Malformed> {
     for _ in 0..count {
         time_nanos = read_time(time_nanos, fields)?;
         let name_id = advance_id(&mut previous_name_id, fields.read_signed()?)?;
-        let device = match fields.read_varint()?.checked_sub(1) {
-            Some(device) => Some(u32::try_from(device).or(Err(Malformed::TooLarge))?),
-            None => None,
-        };
+        let device = fields.read_varint()?.checked_sub(1).map(to_u32).transpose()?;
         let value = f64::from_bits(fields.read_varint()?.swap_bytes());
         counters.push(Counter { time_nanos, name_id, device, value });
     }
@@ -255,15 +246,11 @@ fn read_session_event(fields: &mut Fields<'_>) -> Result<SessionEvent, Malformed
 
 fn read_losses(fields: &mut Fields<'_>) -> Result<Vec<(LossCause, u64)>, Malformed> {
     let count = fields.read_count(2)?;
-    (0..count)
-        .map(|_| Ok((loss_cause_with_number(fields.read_byte()?)?, fields.read_varint()?)))
-        .collect()
-}
-
-fn loss_cause_with_number(number: u8) -> Result<LossCause, Malformed> {
-    let field = "cause of loss";
-    let cause = LossCause::ALL.get(usize::from(number));
-    cause.copied().ok_or(Malformed::InvalidValue { field, number: number.into() })
+    let mut read_loss = || {
+        let cause = fields.read_variant(&LossCause::ALL, "cause of loss")?;
+        Ok((cause, fields.read_varint()?))
+    };
+    (0..count).map(|_| read_loss()).collect()
 }
 
 fn read_overhead(fields: &mut Fields<'_>) -> Result<Overhead, Malformed> {
@@ -275,19 +262,10 @@ fn read_overhead(fields: &mut Fields<'_>) -> Result<Overhead, Malformed> {
     })
 }
 
-fn read_flag(fields: &mut Fields<'_>) -> Result<bool, Malformed> {
-    match fields.read_byte()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(Malformed::InvalidValue { field: "flag", number: other.into() }),
-    }
-}
-
 /// Returns the id at this difference from the previous one, and makes it the previous one.
 #[inline]
 fn advance_id(previous_id: &mut u32, step: i64) -> Result<u32, Malformed> {
-    let id = i64::from(*previous_id).checked_add(step).ok_or(Malformed::TooLarge)?;
-    *previous_id = u32::try_from(id).or(Err(Malformed::TooLarge))?;
+    *previous_id = add_delta(*previous_id, step)?;
     Ok(*previous_id)
 }
 

@@ -5,7 +5,7 @@
 //! about ten bytes.
 
 use super::error::Malformed;
-use super::varint::{Fields, put_signed, put_text, put_varint};
+use super::varint::{Fields, add_delta, put_signed, put_text, put_varint};
 
 /// A device of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,187 +42,117 @@ impl ActivityKind {
         [Self::Kernel, Self::Memcpy, Self::Memset, Self::Sync, Self::Overhead];
 }
 
-/// An optional numeric property of an activity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Detail {
+/// Declares the details: variant, number, and the key under which the arguments of an activity list
+/// the detail, unless it has a column of its own. Numbers are never reused.
+macro_rules! details {
+    ($($(#[$meta:meta])+ $variant:ident $number:literal $($key:literal)?,)+) => {
+        /// An optional numeric property of an activity.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Detail {
+            $($(#[$meta])+ $variant = $number,)+
+        }
+
+        impl Detail {
+            /// Every detail, in the order of its number.
+            pub const ALL: [Self; [$($number),+].len()] = [$(Self::$variant),+];
+
+            /// Returns the key under which the arguments of an activity list the detail; `None` if
+            /// it has a column of its own.
+            pub const fn key(self) -> Option<&'static str> {
+                match self { $(Self::$variant => [$(Some($key),)? None][0],)+ }
+            }
+        }
+    };
+}
+
+details! {
     /// Grid size in blocks, x.
-    GridX = 0,
+    GridX 0,
     /// Grid size in blocks, y.
-    GridY = 1,
+    GridY 1,
     /// Grid size in blocks, z.
-    GridZ = 2,
+    GridZ 2,
     /// Block size in threads, x.
-    BlockX = 3,
+    BlockX 3,
     /// Block size in threads, y.
-    BlockY = 4,
+    BlockY 4,
     /// Block size in threads, z.
-    BlockZ = 5,
+    BlockZ 5,
     /// Registers per thread.
-    Registers = 6,
+    Registers 6,
     /// Static shared memory per block, in bytes.
-    StaticSharedBytes = 7,
+    StaticSharedBytes 7 "static_shared_bytes",
     /// Dynamic shared memory per block, in bytes.
-    DynamicSharedBytes = 8,
+    DynamicSharedBytes 8 "dynamic_shared_bytes",
     /// Shared memory reserved by the driver per block, in bytes.
-    SharedExecutedBytes = 9,
+    SharedExecutedBytes 9 "shared_executed_bytes",
     /// Local memory per thread, in bytes.
-    LocalThreadBytes = 10,
+    LocalThreadBytes 10 "local_thread_bytes",
     /// Local memory of the kernel, in bytes.
-    LocalTotalBytes = 11,
+    LocalTotalBytes 11 "local_total_bytes",
     /// Cluster size in blocks, x.
-    ClusterX = 12,
+    ClusterX 12 "cluster_x",
     /// Cluster size in blocks, y.
-    ClusterY = 13,
+    ClusterY 13 "cluster_y",
     /// Cluster size in blocks, z.
-    ClusterZ = 14,
+    ClusterZ 14 "cluster_z",
     /// CUDA context id, as in the activity record.
-    Context = 15,
+    Context 15 "context",
     /// CUDA graph id, as in the activity record.
-    Graph = 16,
+    Graph 16 "graph",
     /// Graph node id.
-    GraphNode = 17,
+    GraphNode 17,
     /// Hardware channel.
-    Channel = 18,
+    Channel 18 "channel",
     /// Kind of the hardware channel.
-    ChannelType = 19,
+    ChannelType 19 "channel_type",
     /// Launch type: 0 regular, 1 cooperative.
-    LaunchType = 20,
+    LaunchType 20 "launch_type",
     /// Fill value.
-    Value = 21,
+    Value 21 "value",
     /// Source memory kind, in CUPTI's numbering.
-    SourceKind = 22,
+    SourceKind 22 "source_kind",
     /// Destination memory kind, in CUPTI's numbering.
-    TargetKind = 23,
+    TargetKind 23 "target_kind",
     /// Id of the CUDA event that was waited for.
-    Event = 24,
+    Event 24 "event",
     /// External correlation id that the program pushed.
-    ExternalId = 25,
+    ExternalId 25,
     /// Source device number.
-    SourceDevice = 26,
+    SourceDevice 26 "source_device",
     /// Destination device number.
-    TargetDevice = 27,
+    TargetDevice 27 "target_device",
     /// Priority of the stream; lower numbers have precedence.
-    Priority = 28,
+    Priority 28 "priority",
     /// Maximum number of active clusters.
-    MaxActiveClusters = 29,
+    MaxActiveClusters 29 "max_active_clusters",
     /// 1 if the activity belongs to a device-launched graph.
-    DeviceLaunched = 30,
+    DeviceLaunched 30 "is_device_launched",
     /// Flags in CUPTI's numbering: 1 for an asynchronous operation.
-    Flags = 31,
+    Flags 31 "flags",
     /// Number of copies in a batch.
-    Copies = 32,
+    Copies 32 "copies",
     /// Source context id.
-    SourceContext = 33,
+    SourceContext 33 "source_context",
     /// Destination context id.
-    TargetContext = 34,
+    TargetContext 34 "target_context",
     /// Id of the graph from which the executed graph was instantiated.
-    SourceGraph = 35,
+    SourceGraph 35 "source_graph",
     /// Graph node id in that graph.
-    SourceGraphNode = 36,
+    SourceGraphNode 36 "source_graph_node",
     /// Return value of the synchronisation, a `CUresult`.
-    Result = 37,
+    Result 37 "result",
     /// Kind of the object to which the overhead applies, in CUPTI's numbering.
-    ObjectKind = 38,
+    ObjectKind 38 "object_kind",
     /// Thread to which the overhead applies: its id in the operating system.
-    ObjectThread = 39,
+    ObjectThread 39 "object_thread",
 }
 
 impl Detail {
-    /// Every detail, in the order of its number.
-    pub const ALL: [Self; 40] = [
-        Self::GridX,
-        Self::GridY,
-        Self::GridZ,
-        Self::BlockX,
-        Self::BlockY,
-        Self::BlockZ,
-        Self::Registers,
-        Self::StaticSharedBytes,
-        Self::DynamicSharedBytes,
-        Self::SharedExecutedBytes,
-        Self::LocalThreadBytes,
-        Self::LocalTotalBytes,
-        Self::ClusterX,
-        Self::ClusterY,
-        Self::ClusterZ,
-        Self::Context,
-        Self::Graph,
-        Self::GraphNode,
-        Self::Channel,
-        Self::ChannelType,
-        Self::LaunchType,
-        Self::Value,
-        Self::SourceKind,
-        Self::TargetKind,
-        Self::Event,
-        Self::ExternalId,
-        Self::SourceDevice,
-        Self::TargetDevice,
-        Self::Priority,
-        Self::MaxActiveClusters,
-        Self::DeviceLaunched,
-        Self::Flags,
-        Self::Copies,
-        Self::SourceContext,
-        Self::TargetContext,
-        Self::SourceGraph,
-        Self::SourceGraphNode,
-        Self::Result,
-        Self::ObjectKind,
-        Self::ObjectThread,
-    ];
-
     /// Whether the value is signed; it is then stored as the same 64 bits.
     pub const fn is_signed(self) -> bool {
         matches!(self, Self::Priority)
-    }
-
-    /// Returns the key under which the arguments of an activity list the detail; `None` if it has a
-    /// column of its own.
-    pub const fn key(self) -> Option<&'static str> {
-        Some(match self {
-            Self::GridX
-            | Self::GridY
-            | Self::GridZ
-            | Self::BlockX
-            | Self::BlockY
-            | Self::BlockZ
-            | Self::Registers
-            | Self::GraphNode
-            | Self::ExternalId => return None,
-            Self::StaticSharedBytes => "static_shared_bytes",
-            Self::DynamicSharedBytes => "dynamic_shared_bytes",
-            Self::SharedExecutedBytes => "shared_executed_bytes",
-            Self::LocalThreadBytes => "local_thread_bytes",
-            Self::LocalTotalBytes => "local_total_bytes",
-            Self::ClusterX => "cluster_x",
-            Self::ClusterY => "cluster_y",
-            Self::ClusterZ => "cluster_z",
-            Self::Context => "context",
-            Self::Graph => "graph",
-            Self::Channel => "channel",
-            Self::ChannelType => "channel_type",
-            Self::LaunchType => "launch_type",
-            Self::Value => "value",
-            Self::SourceKind => "source_kind",
-            Self::TargetKind => "target_kind",
-            Self::Event => "event",
-            Self::SourceDevice => "source_device",
-            Self::TargetDevice => "target_device",
-            Self::Priority => "priority",
-            Self::MaxActiveClusters => "max_active_clusters",
-            Self::DeviceLaunched => "is_device_launched",
-            Self::Flags => "flags",
-            Self::Copies => "copies",
-            Self::SourceContext => "source_context",
-            Self::TargetContext => "target_context",
-            Self::SourceGraph => "source_graph",
-            Self::SourceGraphNode => "source_graph_node",
-            Self::Result => "result",
-            Self::ObjectKind => "object_kind",
-            Self::ObjectThread => "object_thread",
-        })
     }
 }
 
@@ -295,27 +225,16 @@ pub(super) fn read_shapes(fields: &mut Fields<'_>) -> Result<Vec<ActivityShape>,
 }
 
 fn read_shape(fields: &mut Fields<'_>) -> Result<ActivityShape, Malformed> {
-    let kind = variant_with_number(&ActivityKind::ALL, "kind of activity", fields.read_byte()?)?;
+    let kind = fields.read_variant(&ActivityKind::ALL, "kind of activity")?;
     let (name_id, device) = (fields.read_u32()?, fields.read_u32()?);
     let stream = fields.read_u32()?.wrapping_sub(1);
     let detail_count = fields.read_count(2)?;
     let details = (0..detail_count).map(|_| {
-        let detail =
-            variant_with_number(&Detail::ALL, "detail of an activity", fields.read_byte()?)?;
+        let detail = fields.read_variant(&Detail::ALL, "detail of an activity")?;
         Ok((detail, fields.read_varint()?))
     });
     let details = details.collect::<Result<_, Malformed>>()?;
     Ok(ActivityShape { kind, name_id, device, stream, details })
-}
-
-fn variant_with_number<T: Copy>(
-    all: &[T],
-    field: &'static str,
-    number: u8,
-) -> Result<T, Malformed> {
-    all.get(usize::from(number))
-        .copied()
-        .ok_or(Malformed::InvalidValue { field, number: number.into() })
 }
 
 /// The flags in the byte at the start of each activity. They say which fields follow.
@@ -411,11 +330,6 @@ impl PreviousActivity {
             launch,
         }
     }
-}
-
-fn add_delta(previous_id: u32, step: i64) -> Result<u32, Malformed> {
-    let id = i64::from(previous_id).checked_add(step).ok_or(Malformed::TooLarge)?;
-    u32::try_from(id).or(Err(Malformed::TooLarge))
 }
 
 #[cfg(test)]

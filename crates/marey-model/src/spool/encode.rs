@@ -6,7 +6,7 @@ use super::error::FrameTooLong;
 use super::frame::{AutogradCall, Counter, NodeDef, RecordedValue, SessionEvent, Span, SpoolFrame};
 use super::sample::put_samples;
 use super::variable::put_variables;
-use super::varint::{put_signed, put_text, put_varint, zigzag};
+use super::varint::{put_optional, put_signed, put_text, put_varint, zigzag};
 use super::{MAX_FRAME_BYTES, PREFIX_BYTES};
 use crate::loss::LossCause;
 use crate::metric::MetricValue;
@@ -187,10 +187,7 @@ fn put_kind_and_thread(out: &mut Vec<u8>, kind: u8, thread: u32) {
 
 fn put_process(out: &mut Vec<u8>, process: &Process) {
     put_varint(out, process.pid);
-    out.push(u8::from(process.rank.is_some()));
-    if let Some(rank) = process.rank {
-        put_varint(out, rank);
-    }
+    put_optional(out, process.rank);
     put_text(out, &process.host);
     put_texts(out, &process.argv);
     put_varint(out, process.start_unix_nanos);

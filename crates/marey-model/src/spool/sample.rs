@@ -85,13 +85,7 @@ pub(super) fn read_samples(fields: &mut Fields<'_>) -> Result<Vec<Sample>, Malfo
             os_id: fields.read_varint()?,
             thread_name_id: fields.read_u32()?,
             node_id: fields.read_u32()?,
-            cause: read_cause(fields)?,
+            cause: fields.read_variant(&SampleCause::ALL, "cause of a sample")?,
         })
     })
-}
-
-fn read_cause(fields: &mut Fields<'_>) -> Result<SampleCause, Malformed> {
-    let number = fields.read_byte()?;
-    let field = "cause of a sample";
-    SampleCause::from_number(number).ok_or(Malformed::InvalidValue { field, number: number.into() })
 }

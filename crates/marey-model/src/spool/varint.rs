@@ -49,6 +49,14 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put_varint(out, zigzag(number));
 }
 
+/// Appends a byte that says whether there is a number, and the number.
+pub(super) fn put_optional(out: &mut Vec<u8>, number: Option<u64>) {
+    out.push(u8::from(number.is_some()));
+    if let Some(number) = number {
+        put_varint(out, number);
+    }
+}
+
 /// Appends a string with its length.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_varint(out, text.len() as u64);
@@ -137,6 +145,23 @@ impl<'a> Fields<'a> {
         self.read_varint().map(unzigzag)
     }
 
+    pub(super) fn read_flag(&mut self) -> Result<bool, Malformed> {
+        self.read_variant(&[false, true], "flag")
+    }
+
+    pub(super) fn read_optional(&mut self) -> Result<Option<u64>, Malformed> {
+        if self.read_flag()? { self.read_varint().map(Some) } else { Ok(None) }
+    }
+
+    /// Reads a byte, and returns the variant with this number.
+    pub(super) fn read_variant<T: Copy>(
+        &mut self,
+        all: &[T],
+        field: &'static str,
+    ) -> Result<T, Malformed> {
+        variant_with_number(all, field, self.read_byte()?)
+    }
+
     pub(crate) fn read_u32(&mut self) -> Result<u32, Malformed> {
         to_u32(self.read_varint()?)
     }
@@ -162,6 +187,23 @@ impl<'a> Fields<'a> {
         self.0 = &self.0[bytes.len()..];
         Ok(f64::from_bits(u64::from_le_bytes(*bytes)))
     }
+}
+
+/// Returns the id at this difference from a previous one.
+#[inline]
+pub(super) fn add_delta(previous_id: u32, step: i64) -> Result<u32, Malformed> {
+    let id = i64::from(previous_id).checked_add(step).ok_or(Malformed::TooLarge)?;
+    u32::try_from(id).or(Err(Malformed::TooLarge))
+}
+
+/// Returns the variant at this position of the list of all.
+pub(super) fn variant_with_number<T: Copy>(
+    all: &[T],
+    field: &'static str,
+    number: u8,
+) -> Result<T, Malformed> {
+    let variant = all.get(usize::from(number)).copied();
+    variant.ok_or(Malformed::InvalidValue { field, number: number.into() })
 }
 
 /// Converts a number to 32 bits.

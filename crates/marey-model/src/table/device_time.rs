@@ -4,7 +4,18 @@
 
 use super::ColumnKind::{Id, Int, Nanos, Real, Text};
 use super::view::{DEVICE, PID, PROCESS_ID, RANK, THREAD, THREAD_ID};
-use super::{Table, column, nullable};
+use super::{Column, Table, column, nullable};
+
+const OVERLAP_PERCENT: Column = nullable(
+    "overlap_percent",
+    Real,
+    "Share of communication hidden by computation: 100 * `overlap_nanos` / `communication_nanos`; null without communication.",
+);
+const CONCURRENT_TOTAL_NANOS: Column = column(
+    "total_nanos",
+    Nanos,
+    "Sum of the durations; concurrent activities are each counted in full.",
+);
 
 tables! {
     /// Busy and idle time of each device over the whole trace: compute, communication and copies.
@@ -89,11 +100,7 @@ tables! {
             Real,
             "100 * `non_compute_nanos` / `window_nanos`; null if that is 0.",
         ),
-        nullable(
-            "overlap_percent",
-            Real,
-            "Share of communication hidden by computation: 100 * `overlap_nanos` / `communication_nanos`; null without communication.",
-        ),
+        OVERLAP_PERCENT,
         PID,
         RANK,
         PROCESS_ID,
@@ -170,11 +177,7 @@ tables! {
             Real,
             "100 * `non_compute_nanos` / `duration_nanos`; null if that is 0.",
         ),
-        nullable(
-            "overlap_percent",
-            Real,
-            "Share of communication hidden by computation: 100 * `overlap_nanos` / `communication_nanos`; null without communication.",
-        ),
+        OVERLAP_PERCENT,
         THREAD,
         PID,
         RANK,
@@ -193,11 +196,7 @@ tables! {
             "Class: compute, communication or memory, as `gpu_class()` returns it.",
         ),
         column("count", Int, "Number of executions."),
-        column(
-            "total_nanos",
-            Nanos,
-            "Sum of the durations; concurrent activities are each counted in full.",
-        ),
+        CONCURRENT_TOTAL_NANOS,
         column("mean_nanos", Real, "`total_nanos` / `count`."),
         column("min_nanos", Nanos, "Shortest duration."),
         column("max_nanos", Nanos, "Longest duration."),
@@ -224,11 +223,7 @@ tables! {
         column("kind", Text, "Kind: memcpy or memset."),
         column("count", Int, "Number of operations."),
         nullable("bytes", Int, "Total bytes copied or filled; null if no size is known."),
-        column(
-            "total_nanos",
-            Nanos,
-            "Sum of the durations; concurrent activities are each counted in full.",
-        ),
+        CONCURRENT_TOTAL_NANOS,
         column("busy_nanos", Nanos, "Time with at least one of them running."),
         nullable(
             "bytes_per_second",

@@ -3,9 +3,10 @@
 //! `docs/analysis.md` defines each number and its differences from HTA's.
 
 use super::ColumnKind::{Bits, Id, Int, Nanos, Real, Text};
+use super::stored::CORRELATION_ID;
 use super::view::{
-    CONTEXT_ID, CORRELATION_ID, DEVICE, GROUP_RANKS, LAUNCH_CONTEXT_ID, LAUNCH_PATH, MAYBE_DEVICE,
-    PID, PROCESS_ID, RANK, THREAD, THREAD_ID,
+    CONTEXT_ID, DEVICE, GROUP_RANKS, LAUNCH_CONTEXT_ID, LAUNCH_PATH, MAYBE_DEVICE, PID, PROCESS_ID,
+    RANK, THREAD, THREAD_ID,
 };
 use super::{Table, column, nullable};
 

@@ -16,15 +16,55 @@ const ARGS_ID: Column = nullable_id_of(
 );
 const ARG_NUMBERS: Column =
     nullable("arg_numbers", Ints, "Values of the template's `#` placeholders, in order.");
-const CORRELATION_ID: Column = nullable(
+pub(super) const CORRELATION_ID: Column = nullable(
     "correlation_id",
     Bits,
     "Correlation id: equal for a launch and the activities that it launched.",
 );
-const EXTERNAL_ID: Column = nullable(
+pub(super) const EXTERNAL_ID: Column = nullable(
     "external_id",
     Bits,
     "External correlation id of the operator; its activities have the same one.",
+);
+pub(super) const IS_OPEN_INTERVAL: Column = column(
+    "is_open",
+    Flag,
+    "Whether the end is unknown; the duration then lasts until the last timestamp.",
+);
+pub(super) const IS_ENCLOSING: Column = column(
+    "is_enclosing",
+    Flag,
+    "Whether the point is bound to the span that encloses its timestamp; otherwise it is bound to the next span that begins.",
+);
+pub(super) const COLLECTIVE_START_NANOS: Column = column(
+    "start_nanos",
+    Nanos,
+    "Start time on this rank; the time of the call if the start is unknown.",
+);
+pub(super) const COLLECTIVE_DURATION_NANOS: Column = nullable(
+    "duration_nanos",
+    Nanos,
+    "Duration; of the call if it is scheduled; null if it did not end.",
+);
+pub(super) const SEQUENCE: Column = nullable(
+    "sequence",
+    Int,
+    "Sequence number of the collective in its group, equal on all ranks.",
+);
+pub(super) const MEMORY_ACTION: Column = column(
+    "action",
+    Text,
+    "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom, reading (the totals were read) or other.",
+);
+pub(super) const MEMORY_OWNER: Column = column(
+    "device_type",
+    Text,
+    "Kind of device that owns the memory, such as cpu or cuda; host for readings of the process's resident size.",
+);
+pub(super) const PEAK_BYTES: Column = nullable(
+    "peak_bytes",
+    Int,
+    "Maximum of `allocated_bytes` since the process began or the program reset it.",
 );
 
 tables! {
@@ -168,11 +208,7 @@ tables! {
             "Track that connects the intervals of one operation (`strings.id`).",
         ),
         id_of(Strings, "name_id", "Name (`strings.id`)."),
-        column(
-            "is_open",
-            Flag,
-            "Whether the end is unknown; the duration then lasts until the last timestamp.",
-        ),
+        IS_OPEN_INTERVAL,
         CATEGORY_ID,
         ARGS_ID,
         ARG_NUMBERS,
@@ -201,11 +237,7 @@ tables! {
         id_of(Threads, "thread_id", "Thread of the span (`threads.id`)."),
         column("flow_id", Bits, "Id of the arrow, unique within its category."),
         column("point", Text, "Role of the point: start, step or end."),
-        column(
-            "is_enclosing",
-            Flag,
-            "Whether the point is bound to the span that encloses its timestamp; otherwise it is bound to the next span that begins.",
-        ),
+        IS_ENCLOSING,
         id_of(Strings, "name_id", "Name (`strings.id`)."),
         CATEGORY_ID,
         ARGS_ID,
@@ -302,16 +334,8 @@ tables! {
 
     /// Collective operations and point-to-point messages, one row per rank.
     COLLECTIVES = "collectives" sorted by "start_nanos" [
-        column(
-            "start_nanos",
-            Nanos,
-            "Start time on this rank; the time of the call if the start is unknown.",
-        ),
-        nullable(
-            "duration_nanos",
-            Nanos,
-            "Duration; of the call if it is scheduled; null if it did not end.",
-        ),
+        COLLECTIVE_START_NANOS,
+        COLLECTIVE_DURATION_NANOS,
         nullable("created_nanos", Nanos, "Time of the call; null if unknown."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable("device", Id, "Device number in the process."),
@@ -324,11 +348,7 @@ tables! {
             "Ranks of the group, such as `0-3,8` (`strings.id`); groups of different ranks may have the same name.",
         ),
         nullable("group_size", Id, "Number of ranks in the group."),
-        nullable(
-            "sequence",
-            Int,
-            "Sequence number of the collective in its group, equal on all ranks.",
-        ),
+        SEQUENCE,
         nullable_id_of(Strings, "dtype_id", "Element type (`strings.id`)."),
         nullable("in_elements", Int, "Number of input elements on this rank."),
         nullable("out_elements", Int, "Number of output elements on this rank."),
@@ -360,27 +380,15 @@ tables! {
         column("time_nanos", Nanos, "Timestamp."),
         id_of(Processes, "process_id", "Process (`processes.id`)."),
         nullable_id_of(Threads, "thread_id", "Thread (`threads.id`); null if unknown."),
-        column(
-            "action",
-            Text,
-            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom, reading (the totals were read) or other.",
-        ),
-        column(
-            "device_type",
-            Text,
-            "Kind of device that owns the memory, such as cpu or cuda; host for readings of the process's resident size.",
-        ),
+        MEMORY_ACTION,
+        MEMORY_OWNER,
         nullable("device", Id, "Device number in the process."),
         nullable("stream", Bits, "Stream, as identified by the allocator."),
         nullable("address", Bits, "Address."),
         column("bytes", Int, "Size; 0 for a reading."),
         nullable("allocated_bytes", Int, "Total size allocated after the event."),
         nullable("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
-        nullable(
-            "peak_bytes",
-            Int,
-            "Maximum of `allocated_bytes` since the process began or the program reset it.",
-        ),
+        PEAK_BYTES,
         nullable_id_of(
             Contexts,
             "context_id",

@@ -3,7 +3,7 @@
 use super::ColumnKind::{Bits, Flag, Id, Int, Nanos, Real, Reals, Text};
 use super::{
     Column, Table, column, device_time, efficiency, launching, memory, nullable, recording,
-    stepping, training, waiting,
+    stepping, stored, training, waiting,
 };
 
 /// Every view. A view that is defined by another comes after it.
@@ -92,16 +92,6 @@ const INTEGER: Column = nullable("integer", Int, "Value as an integer; null for 
 const TEXT: Column = nullable("text", Text, "Value as a text; null for other types.");
 const VECTOR: Column = nullable("vector", Reals, "Elements of a vector; null for other types.");
 const CATEGORY: Column = nullable("category", Text, "Category in the imported trace.");
-pub(super) const CORRELATION_ID: Column = nullable(
-    "correlation_id",
-    Bits,
-    "Correlation id: equal for a launch and the activities that it launched.",
-);
-const EXTERNAL_ID: Column = nullable(
-    "external_id",
-    Bits,
-    "External correlation id of the operator; its activities have the same one.",
-);
 pub(super) const PROCESS_ID: Column = column("process_id", Id, "Process (`processes.id`).");
 pub(super) const THREAD_ID: Column = column("thread_id", Id, "Thread (`threads.id`).");
 const MAYBE_THREAD_ID: Column =
@@ -138,8 +128,8 @@ tables! {
         column("phase", Id, "Phase in which the span ended."),
         column("is_open", Flag, "Whether the span was still open when recording ended."),
         CATEGORY,
-        CORRELATION_ID,
-        EXTERNAL_ID,
+        stored::CORRELATION_ID,
+        stored::EXTERNAL_ID,
         PROCESS_ID,
         THREAD_ID,
         CONTEXT_ID,
@@ -243,8 +233,8 @@ tables! {
         nullable("bytes", Int, "Bytes copied or filled."),
         nullable("graph_node_id", Bits, "Graph node that launched the activity."),
         CATEGORY,
-        CORRELATION_ID,
-        EXTERNAL_ID,
+        stored::CORRELATION_ID,
+        stored::EXTERNAL_ID,
         PID,
         RANK,
         PROCESS_ID,
@@ -267,8 +257,8 @@ tables! {
         nullable("shared_bytes", Int, "Shared memory per block, static and dynamic."),
         nullable("graph_node_id", Bits, "Graph node that launched the activity."),
         CATEGORY,
-        CORRELATION_ID,
-        EXTERNAL_ID,
+        stored::CORRELATION_ID,
+        stored::EXTERNAL_ID,
         PID,
         RANK,
         PROCESS_ID,
@@ -282,26 +272,14 @@ tables! {
         column("process_group", Text, "Name of the process group."),
         GROUP_RANKS,
         nullable("group_size", Id, "Number of ranks in the group."),
-        nullable(
-            "sequence",
-            Int,
-            "Sequence number of the collective in its group, equal on all ranks.",
-        ),
-        column(
-            "start_nanos",
-            Nanos,
-            "Start time on this rank; the time of the call if the start is unknown.",
-        ),
+        stored::SEQUENCE,
+        stored::COLLECTIVE_START_NANOS,
         nullable(
             "end_nanos",
             Nanos,
             "End time; of the call if it is scheduled; null if it did not end.",
         ),
-        nullable(
-            "duration_nanos",
-            Nanos,
-            "Duration; of the call if it is scheduled; null if it did not end.",
-        ),
+        stored::COLLECTIVE_DURATION_NANOS,
         nullable("created_nanos", Nanos, "Time of the call; null if unknown."),
         column("state", Text, "State: scheduled, started or completed."),
         column("is_p2p", Flag, "Whether it is a point-to-point message."),
@@ -330,11 +308,7 @@ tables! {
         column("start_nanos", Nanos, "Start time."),
         column("end_nanos", Nanos, "End time."),
         column("duration_nanos", Nanos, "Duration."),
-        column(
-            "is_open",
-            Flag,
-            "Whether the end is unknown; the duration then lasts until the last timestamp.",
-        ),
+        stored::IS_OPEN_INTERVAL,
         CATEGORY,
         PID,
         RANK,
@@ -363,11 +337,7 @@ tables! {
         column("name", Text, "Name."),
         column("flow_id", Bits, "Id of the arrow, unique within its category."),
         column("point", Text, "Role of the point: start, step or end."),
-        column(
-            "is_enclosing",
-            Flag,
-            "Whether the point is bound to the span that encloses its timestamp; otherwise it is bound to the next span that begins.",
-        ),
+        stored::IS_ENCLOSING,
         CATEGORY,
         THREAD,
         PID,
@@ -404,27 +374,15 @@ tables! {
     /// Events of memory allocators, and readings of their totals.
     MEMORY_EVENTS = "memory_events" [
         column("time_nanos", Nanos, "Timestamp."),
-        column(
-            "action",
-            Text,
-            "Action: alloc, free, free_requested, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom, reading (the totals were read) or other.",
-        ),
+        stored::MEMORY_ACTION,
         column("bytes", Int, "Size; 0 for a reading."),
-        column(
-            "device_type",
-            Text,
-            "Kind of device that owns the memory, such as cpu or cuda; host for readings of the process's resident size.",
-        ),
+        stored::MEMORY_OWNER,
         MAYBE_DEVICE,
         ALLOCATOR_STREAM,
         nullable("address", Bits, "Address."),
         nullable("allocated_bytes", Int, "Total size allocated after the event."),
         nullable("reserved_bytes", Int, "Total size reserved by the allocator after the event."),
-        nullable(
-            "peak_bytes",
-            Int,
-            "Maximum of `allocated_bytes` since the process began or the program reset it.",
-        ),
+        stored::PEAK_BYTES,
         nullable(
             "path",
             Text,

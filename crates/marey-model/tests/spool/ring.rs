@@ -132,16 +132,12 @@ impl Segment {
         for (index, record) in (0..).zip(records) {
             match *record {
                 Record::Span { thread, names, number, is_launch, has_args } => {
-                    let (node, time) =
-                        (self.leaf(thread, names), i64::from(number) * 1_000_000_000);
-                    spans.push(Span { node_id: node, start_nanos: time - 5, end_nanos: time });
+                    let (node_id, end_nanos) = (self.leaf(thread, names), nanos(number));
+                    spans.push(Span { node_id, start_nanos: end_nanos - 5, end_nanos });
                     if is_launch {
                         launches.push((index, number));
-                        calls.push(AutogradCall {
-                            span_index: index,
-                            sequence: number.into(),
-                            forward_os_id: 7,
-                        });
+                        let (sequence, forward_os_id) = (number.into(), 7);
+                        calls.push(AutogradCall { span_index: index, sequence, forward_os_id });
                     }
                     if has_args {
                         let texts = vec![format!("{{\"number\":{number}}}")];
@@ -152,20 +148,14 @@ impl Segment {
                     on_thread = thread;
                 }
                 Record::Value { thread, name, number } => {
-                    let node = self.leaf(thread, (name, name));
-                    let metric = self.text(&name.to_string());
-                    let value = MetricValue::Int(number.into());
-                    let time_nanos = i64::from(number) * 1_000_000_000;
-                    values.push(RecordedValue {
-                        node_id: node,
-                        time_nanos,
-                        name_id: metric,
-                        value,
-                    });
+                    let node_id = self.leaf(thread, (name, name));
+                    let name_id = self.text(&name.to_string());
+                    let (time_nanos, value) = (nanos(number), MetricValue::Int(number.into()));
+                    values.push(RecordedValue { node_id, time_nanos, name_id, value });
                     on_thread = thread;
                 }
                 Record::Counter { name, number } => counters.push(Counter {
-                    time_nanos: i64::from(number) * 1_000_000_000,
+                    time_nanos: nanos(number),
                     name_id: self.text(&name.to_string()),
                     device: None,
                     value: number.into(),
@@ -184,7 +174,7 @@ impl Segment {
                     self.frames.push(SpoolFrame::Shapes { first_id: first, shapes: vec![shape] });
                     activities.push(Activity {
                         shape_id: first,
-                        start_nanos: i64::from(number) * 1_000_000_000,
+                        start_nanos: nanos(number),
                         duration_nanos: 0,
                         bytes: 0,
                         correlation_id: number,
@@ -205,6 +195,11 @@ impl Segment {
         ];
         self.frames.extend(frames.into_iter().flatten());
     }
+}
+
+/// Returns the time of a record.
+fn nanos(number: u32) -> i64 {
+    i64::from(number) * 1_000_000_000
 }
 
 /// Returns the files of a ring's segments.
@@ -257,11 +252,8 @@ fn read(file: &[u8]) -> Joined {
             SpoolFrame::Process(_) => joined.processes += 1,
             SpoolFrame::Session { event, .. } => joined.session_events.push(event),
             SpoolFrame::Losses(losses) => {
-                joined.dropped = losses
-                    .iter()
-                    .filter(|(cause, _)| *cause == LossCause::Ring)
-                    .map(|loss| loss.1)
-                    .sum();
+                let dropped = losses.iter().filter(|(cause, _)| *cause == LossCause::Ring);
+                joined.dropped = dropped.map(|loss| loss.1).sum();
             }
             SpoolFrame::Strings { texts: new, .. } => texts.extend(new),
             SpoolFrame::Nodes { thread, nodes: new, .. } => {
@@ -280,10 +272,8 @@ fn read(file: &[u8]) -> Joined {
                     let number = number(span.end_nanos);
                     let launch = launches.iter().find(|launch| launch.0 == index);
                     let call = calls.iter().find(|call| call.span_index == index);
-                    let text = args
-                        .iter()
-                        .find(|args| args.0 == index)
-                        .map(|args| &args_texts[args.1 as usize]);
+                    let text = args.iter().find(|args| args.0 == index);
+                    let text = text.map(|args| &args_texts[args.1 as usize]);
                     assert!(launch.is_none_or(|launch| launch.1 == number));
                     assert!(call.is_none_or(|call| call.sequence == u64::from(number)));
                     assert!(text.is_none_or(|text| *text == format!("{{\"number\":{number}}}")));
@@ -302,12 +292,8 @@ fn read(file: &[u8]) -> Joined {
                         leaf(&texts, &nodes, thread, value.node_id).0,
                         name(&texts, value.name_id)
                     );
-                    let name = name(&texts, value.name_id);
-                    joined.records.push(Record::Value {
-                        thread,
-                        name,
-                        number: number(value.time_nanos),
-                    });
+                    let (name, number) = (name(&texts, value.name_id), number(value.time_nanos));
+                    joined.records.push(Record::Value { thread, name, number });
                 }
             }
             SpoolFrame::Counters(counters) => {
@@ -321,12 +307,9 @@ fn read(file: &[u8]) -> Joined {
                     let (thread, node) = activity.launch.unwrap();
                     let shape: &ActivityShape = &shapes[activity.shape_id as usize];
                     assert_eq!(leaf(&texts, &nodes, thread, node).0, name(&texts, shape.name_id));
+                    let number = number(activity.start_nanos);
                     let name = name(&texts, shape.name_id);
-                    joined.records.push(Record::Activity {
-                        name,
-                        thread,
-                        number: number(activity.start_nanos),
-                    });
+                    joined.records.push(Record::Activity { name, thread, number });
                 }
             }
             _ => {}
@@ -368,13 +351,9 @@ proptest! {
         // All records before the cut: the whole frames of the cut segment.
         let last = files.last_mut().unwrap();
         last.truncate(cut.index(last.len() + 1));
-        let mut complete = Vec::new();
+        let complete: Vec<_> = SpoolReader::new(&**last).unwrap().map(Result::unwrap).collect();
         let mut unlimited = segments(&ring, 0, 0.0);
-        let unlimited_last = unlimited.last_mut().unwrap();
-        for frame in SpoolReader::new(&*last.clone()).unwrap() {
-            complete.push(frame.unwrap());
-        }
-        *unlimited_last = encode_file(&complete);
+        *unlimited.last_mut().unwrap() = encode_file(&complete);
         let written: Vec<_> = unlimited.iter().flat_map(|file| read(file).records).collect();
         let joined = join(&files);
         let dropped = written.len().saturating_sub(limit as usize);

@@ -6,7 +6,7 @@ use crate::round_trip::encode_file;
 use crate::training;
 
 /// Returns the frames of a file and its torn tail.
-fn read(file: &[u8]) -> (Vec<SpoolFrame>, Option<TornTail>) {
+pub(crate) fn read(file: &[u8]) -> (Vec<SpoolFrame>, Option<TornTail>) {
     let mut reader = SpoolReader::new(file).unwrap();
     let frames = reader.by_ref().map(Result::unwrap).collect();
     (frames, reader.torn())

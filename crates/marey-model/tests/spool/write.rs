@@ -20,9 +20,9 @@ use crate::round_trip::encode_file;
 
 #[test]
 fn each_frame_has_the_bytes_of_version_1() {
-    let scope = |node, start_nanos, end_nanos| Span { node_id: node, start_nanos, end_nanos };
+    let scope = |node_id, start_nanos, end_nanos| Span { node_id, start_nanos, end_nanos };
     let value =
-        |node, time_nanos, value| RecordedValue { node_id: node, time_nanos, name_id: 3, value };
+        |node_id, time_nanos, value| RecordedValue { node_id, time_nanos, name_id: 3, value };
     let process = Process {
         pid: 300,
         rank: Some(2),
@@ -196,12 +196,12 @@ fn frames_of_collectives_have_the_bytes_of_version_1() {
 #[test]
 fn device_frames_have_the_bytes_of_version_1() {
     let name = || "n".to_owned();
-    let activity = |start_nanos, duration_nanos, bytes, correlation, launch| Activity {
+    let activity = |start_nanos, duration_nanos, bytes, correlation_id, launch| Activity {
         shape_id: 2,
         start_nanos,
         duration_nanos,
         bytes,
-        correlation_id: correlation,
+        correlation_id,
         launch,
     };
     for (frame, body) in [
@@ -374,11 +374,11 @@ impl DefinedIds {
             let nodes = std::iter::once(root).chain((first + 1..first + count).map(node)).collect();
             frames.push(SpoolFrame::Nodes { thread, first_id: first, nodes });
         }
-        let shape = |name| ActivityShape {
+        let shape = |id| ActivityShape {
             kind: ActivityKind::Kernel,
-            name_id: name,
-            device: name,
-            stream: name,
+            name_id: id,
+            device: id,
+            stream: id,
             details: Vec::new(),
         };
         frames.push(SpoolFrame::Shapes {
@@ -393,12 +393,12 @@ const THREADS: u32 = 3;
 
 fn samples(defined: DefinedIds) -> impl Strategy<Value = Sample> {
     (times(), numbers(), numbers(), defined.ids(), defined.ids(), select(&SampleCause::ALL[..]))
-        .prop_map(|(time_nanos, duration_nanos, os_id, thread_name, node, cause)| Sample {
+        .prop_map(|(time_nanos, duration_nanos, os_id, thread_name_id, node_id, cause)| Sample {
             time_nanos,
             duration_nanos,
             os_id,
-            thread_name_id: thread_name,
-            node_id: node,
+            thread_name_id,
+            node_id,
             cause,
         })
 }
@@ -406,16 +406,17 @@ fn samples(defined: DefinedIds) -> impl Strategy<Value = Sample> {
 fn variables(defined: DefinedIds) -> impl Strategy<Value = Variable> {
     let texts = (defined.ids(), defined.ids(), defined.ids(), defined.ids(), defined.ids());
     (times(), numbers(), texts, any::<u32>(), metric_values()).prop_map(
-        |(time_nanos, os_id, (thread_name, file, function, name, value_type), line, value)| {
+        |(time_nanos, os_id, texts, line, value)| {
+            let (thread_name_id, file_id, function_id, name_id, type_id) = texts;
             Variable {
                 time_nanos,
                 os_id,
-                thread_name_id: thread_name,
-                file_id: file,
-                function_id: function,
+                thread_name_id,
+                file_id,
+                function_id,
                 line,
-                name_id: name,
-                type_id: value_type,
+                name_id,
+                type_id,
                 value,
             }
         },
@@ -424,23 +425,23 @@ fn variables(defined: DefinedIds) -> impl Strategy<Value = Variable> {
 
 fn frame_after(defined: DefinedIds) -> impl Strategy<Value = SpoolFrame> {
     let thread = 0..THREADS;
-    let span = (defined.ids(), times(), times()).prop_map(|(node, start_nanos, end_nanos)| Span {
-        node_id: node,
-        start_nanos,
-        end_nanos,
-    });
+    let span = (defined.ids(), times(), times())
+        .prop_map(|(node_id, start_nanos, end_nanos)| Span { node_id, start_nanos, end_nanos });
     let value = (defined.ids(), times(), defined.ids(), metric_values()).prop_map(
-        |(node, time_nanos, metric, value)| RecordedValue {
-            node_id: node,
+        |(node_id, time_nanos, name_id, value)| RecordedValue {
+            node_id,
             time_nanos,
-            name_id: metric,
+            name_id,
             value,
         },
     );
     let open = vec((defined.ids(), times()), 0..10);
     let counter = (times(), defined.ids(), of(any::<u32>()), any::<f64>()).prop_map(
-        |(time_nanos, name, device, value)| Counter { time_nanos, name_id: name, device, value },
+        |(time_nanos, name_id, device, value)| Counter { time_nanos, name_id, device, value },
     );
+    let call = any::<(u32, u64, u64)>().prop_map(|(span_index, sequence, forward_os_id)| {
+        AutogradCall { span_index, sequence, forward_os_id }
+    });
     let loss = (select(LossCause::ALL.to_vec()), numbers());
     prop_oneof![
         processes().prop_map(SpoolFrame::Process),
@@ -468,14 +469,8 @@ fn frame_after(defined: DefinedIds) -> impl Strategy<Value = SpoolFrame> {
         ),
         (0..THREADS, vec(any::<(u32, u32)>(), 0..20))
             .prop_map(|(thread, launches)| SpoolFrame::Launches { thread, launches }),
-        (0..THREADS, vec(any::<(u32, u64, u64)>(), 0..20)).prop_map(|(thread, calls)| {
-            let calls = calls.into_iter().map(|(index, sequence, forward_os_id)| AutogradCall {
-                span_index: index,
-                sequence,
-                forward_os_id,
-            });
-            SpoolFrame::Autograd { thread, calls: calls.collect() }
-        }),
+        (0..THREADS, vec(call, 0..20))
+            .prop_map(|(thread, calls)| SpoolFrame::Autograd { thread, calls }),
         (any::<u32>(), texts(), texts(), texts()).prop_map(
             |(number, device_type, name, properties)| SpoolFrame::Device(Device {
                 number,
@@ -503,16 +498,16 @@ fn collectives(defined: DefinedIds) -> impl Strategy<Value = Collective> {
     let ends = (times(), of(times()), of(numbers()));
     let states = (select(CollectiveState::ALL.to_vec()), any::<bool>());
     (texts, sizes, ends, states).prop_map(|(texts, sizes, ends, (state, is_p2p))| {
-        let (name, group, group_ranks, dtype) = texts;
+        let (name_id, group_id, group_ranks_id, dtype_id) = texts;
         let (group_size, sequence, in_elements, out_elements) = sizes;
         let (created_unix_nanos, started_unix_nanos, duration_nanos) = ends;
         Collective {
-            name_id: name,
-            group_id: group,
-            group_ranks_id: group_ranks,
+            name_id,
+            group_id,
+            group_ranks_id,
             group_size,
             sequence,
-            dtype_id: dtype,
+            dtype_id,
             in_elements,
             out_elements,
             created_unix_nanos,
@@ -527,12 +522,12 @@ fn collectives(defined: DefinedIds) -> impl Strategy<Value = Collective> {
 fn activities(defined: DefinedIds) -> impl Strategy<Value = Activity> {
     let launch = of((0..THREADS, defined.ids()));
     (defined.ids(), times(), numbers(), numbers(), any::<u32>(), launch).prop_map(
-        |(shape, start_nanos, duration_nanos, bytes, correlation, launch)| Activity {
-            shape_id: shape,
+        |(shape_id, start_nanos, duration_nanos, bytes, correlation_id, launch)| Activity {
+            shape_id,
             start_nanos,
             duration_nanos,
             bytes,
-            correlation_id: correlation,
+            correlation_id,
             launch,
         },
     )

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 use marey_model::profile::{Metric, NodeId, Values};
 
-use super::column::{Cells, INCLUSIVE, add, have_exact_sums};
+use super::column::{Cells, INCLUSIVE, add, have_exact_sums, to_sparse_metric};
 use super::sum::{BLOCK, LANES, sum};
 use super::{Graph, OwnMetric};
 
@@ -170,13 +170,9 @@ impl Graph {
 /// Returns the cells that have a value, as a metric. Values keep their types, unlike in a metric
 /// that is written to a file.
 fn pack_cells(key: Arc<str>, cells: &Cells) -> Metric {
-    let values = (0..cells.len()).filter_map(|node| Some((NodeId(node as u32), cells.get(node)?)));
-    if let Cells::Numbers { .. } = cells {
-        let mut metric = Metric::new(key);
-        values.for_each(|(node, value)| metric.push(node, value));
-        return metric;
-    }
-    let (nodes, values) = values.unzip();
+    let Cells::Values(values) = cells else { return to_sparse_metric(key, cells) };
+    let values = (0..).map(NodeId).zip(values.iter().cloned());
+    let (nodes, values) = values.filter_map(|(node, value)| Some((node, value?))).unzip();
     Metric { key, nodes, values: Values::Mixed(values) }
 }
 

@@ -83,12 +83,9 @@ impl Graph {
         let keys = self.metrics.iter().map(|entry| entry.metric.key.clone());
         let sums = self.metrics.iter().filter(|entry| entry.is_inclusive).map(inclusive_label);
         let columns = self.columns.iter().map(|column| column.label.clone());
-        let mut labels: Vec<Arc<str>> = Vec::new();
         let mut seen_labels = std::collections::HashSet::new();
-        labels.extend(
-            keys.chain(sums).chain(columns).filter(|label| seen_labels.insert(label.clone())),
-        );
-        labels
+        let labels = keys.chain(sums).chain(columns);
+        labels.filter(|label| seen_labels.insert(label.clone())).collect()
     }
 
     /// The column with this label.

@@ -1,34 +1,32 @@
-//! Stores the nodes of a graph in the order of viewers: pre-order, with siblings sorted by name.
+//! Arranges the nodes of a graph in the order of viewers: pre-order, with siblings sorted by name.
 
-use super::{Graph, Node};
+use super::Node;
 
-impl Graph {
-    /// Stores `nodes` in viewer order. Parents must precede their children. Returns the new index
-    /// of each node.
-    pub(super) fn arrange(&mut self, nodes: Vec<Node>) -> Vec<usize> {
-        let order = viewer_order(&nodes);
-        let mut new_indexes = vec![0; nodes.len()];
-        for (new_index, &old_index) in order.iter().enumerate() {
-            new_indexes[old_index] = new_index;
-        }
-        let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
-        self.nodes = Vec::with_capacity(order.len());
-        for old_index in order {
-            let Some(mut node) = nodes[old_index].take() else { continue };
-            node.parent = node.parent.map(|parent| new_indexes[parent]);
-            node.depth = node.parent.map_or(0, |parent| self.nodes[parent].depth + 1);
-            node.subtree_end = self.nodes.len() + 1;
-            self.nodes.push(node);
-        }
-        for node in (0..self.nodes.len()).rev() {
-            let end = self.nodes[node].subtree_end;
-            if let Some(parent) = self.nodes[node].parent {
-                let parent_end = &mut self.nodes[parent].subtree_end;
-                *parent_end = end.max(*parent_end);
-            }
-        }
-        new_indexes
+/// Returns the nodes in viewer order, and the new index of each. Parents must precede their
+/// children.
+pub(super) fn arrange(nodes: Vec<Node>) -> (Vec<Node>, Vec<usize>) {
+    let order = viewer_order(&nodes);
+    let mut new_indexes = vec![0; nodes.len()];
+    for (new_index, &old_index) in order.iter().enumerate() {
+        new_indexes[old_index] = new_index;
     }
+    let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
+    let mut arranged: Vec<Node> = Vec::with_capacity(order.len());
+    for old_index in order {
+        let Some(mut node) = nodes[old_index].take() else { continue };
+        node.parent = node.parent.map(|parent| new_indexes[parent]);
+        node.depth = node.parent.map_or(0, |parent| arranged[parent].depth + 1);
+        node.subtree_end = arranged.len() + 1;
+        arranged.push(node);
+    }
+    for node in (0..arranged.len()).rev() {
+        let end = arranged[node].subtree_end;
+        if let Some(parent) = arranged[node].parent {
+            let parent_end = &mut arranged[parent].subtree_end;
+            *parent_end = end.max(*parent_end);
+        }
+    }
+    (arranged, new_indexes)
 }
 
 /// Returns the nodes in pre-order with siblings sorted by name. Siblings with equal names keep the

@@ -117,21 +117,19 @@ impl Graph {
             .filter_map(|metric| Some((first_node(&metric)?, metric)))
             .collect();
         metrics.sort_by_key(|&(first_node, _)| first_node);
-        let mut graph = Self {
-            nodes: Vec::new(),
-            metrics: Vec::new(),
-            columns: Vec::new(),
-            devices: profile.devices,
-            meta: profile.meta,
-        };
-        let arranged_indexes = graph.arrange(nodes);
+        let (nodes, arranged_indexes) = layout::arrange(nodes);
         let new_number = |old_index: usize| arranged_indexes.get(new_indexes[old_index]).copied();
         let metrics = metrics.into_iter().map(|(first_node, metric)| OwnMetric {
             metric: column::renumber_nodes(&metric, new_number),
             is_inclusive: first_node == NodeId::ROOT,
         });
-        graph.metrics = metrics.collect();
-        graph
+        Self {
+            nodes,
+            metrics: metrics.collect(),
+            columns: Vec::new(),
+            devices: profile.devices,
+            meta: profile.meta,
+        }
     }
 
     /// The nodes in pre-order, siblings by name.

@@ -9,7 +9,7 @@ use marey_model::profile::Metric;
 
 use super::column::{self, Cells};
 use super::sum::sum;
-use super::{Column, Graph, Node, OwnMetric};
+use super::{Column, Graph, Node, OwnMetric, layout};
 
 impl Graph {
     /// Returns the graph of the kept nodes. Each is attached to its nearest kept ancestor. Siblings
@@ -38,15 +38,8 @@ impl Graph {
                 parent
             });
         }
-        let mut graph = Self {
-            nodes: Vec::new(),
-            metrics: Vec::new(),
-            columns: Vec::new(),
-            devices: self.devices.clone(),
-            meta: self.meta.clone(),
-        };
         let has_merged_nodes = nodes.len() < is_kept.iter().filter(|is_kept| **is_kept).count();
-        let arranged_indexes = graph.arrange(nodes);
+        let (nodes, arranged_indexes) = layout::arrange(nodes);
         let new_index = |node: usize| {
             is_kept[node]
                 .then_some(kept_indexes[node])
@@ -61,15 +54,18 @@ impl Graph {
             }
         };
         let metrics = self.metrics.iter();
-        graph.metrics = metrics
-            .map(|entry| OwnMetric { metric: reindex_metric(&entry.metric), ..*entry })
-            .collect();
-        let node_count = graph.nodes.len();
+        let metrics =
+            metrics.map(|entry| OwnMetric { metric: reindex_metric(&entry.metric), ..*entry });
         // Columns of sums that were set are dropped: the sums change with the nodes.
         let columns = self.columns.iter().filter(|column| !self.is_sum(&column.label));
-        graph.columns =
-            columns.map(|column| reindex_column(column, node_count, new_index)).collect();
-        graph
+        let columns = columns.map(|column| reindex_column(column, nodes.len(), new_index));
+        Self {
+            metrics: metrics.collect(),
+            columns: columns.collect(),
+            nodes,
+            devices: self.devices.clone(),
+            meta: self.meta.clone(),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use marey_model::metric::MetricValue;
 
 use super::column::{self, Cells, Column, INCLUSIVE};
-use super::{Graph, Node, OwnMetric, Side};
+use super::{Graph, Node, OwnMetric, Side, layout};
 
 /// An operator on two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,12 @@ impl DifferenceLabels {
             difference: format!("{label} difference"),
             ratio: format!("{label} ratio"),
         }
+    }
+
+    /// The labels in the order of the columns, each with the word for its values.
+    pub fn by_word(self) -> [(&'static str, String); 4] {
+        let Self { before, after, difference, ratio } = self;
+        [("before", before), ("after", after), ("difference", difference), ("ratio", ratio)]
     }
 }
 
@@ -154,17 +160,10 @@ impl Graph {
             let difference =
                 pairs().map(|(after, before)| subtract_or_zero(after, before)).collect();
             let ratio = pairs().map(|(after, before)| after / before).collect();
-            let names = DifferenceLabels::new(label);
-            for (label, values) in [
-                (names.before, before),
-                (names.after, after),
-                (names.difference, difference),
-                (names.ratio, ratio),
-            ] {
-                union
-                    .graph
-                    .columns
-                    .push(Column { label: label.into(), cells: Cells::from_floats(values) });
+            let labels = DifferenceLabels::new(label).by_word();
+            for ((_, label), values) in labels.into_iter().zip([before, after, difference, ratio]) {
+                let cells = Cells::from_floats(values);
+                union.graph.columns.push(Column { label: label.into(), cells });
             }
         }
         union.graph
@@ -200,14 +199,10 @@ pub fn side_by_side(graphs: &[(&str, &Graph)], labels: &[String]) -> Graph {
 }
 
 fn distinct_labels(graphs: &[&Graph]) -> Vec<String> {
-    let mut labels: Vec<String> = Vec::new();
     let mut seen_labels = HashSet::new();
-    for label in graphs.iter().flat_map(|graph| graph.labels()) {
-        if seen_labels.insert(label.clone()) {
-            labels.push(label.to_string());
-        }
-    }
-    labels
+    let labels = graphs.iter().flat_map(|graph| graph.labels());
+    let labels = labels.filter(|label| seen_labels.insert(label.clone()));
+    labels.map(|label| label.to_string()).collect()
 }
 
 /// The merged nodes with one parent and one name. There are several only if one graph has several.
@@ -273,17 +268,17 @@ impl Union {
             }
             indexes.push(new_index);
         }
-        let mut graph = Graph {
-            nodes: Vec::new(),
+        let (nodes, arranged_indexes) = layout::arrange(nodes);
+        for index in indexes.iter_mut().flatten() {
+            *index = arranged_indexes[*index];
+        }
+        let graph = Graph {
+            nodes,
             metrics: Vec::new(),
             columns: Vec::new(),
             devices: graphs.first().map_or_else(Vec::new, |graph| graph.devices.clone()),
             meta: graphs.first().map_or_else(Default::default, |graph| graph.meta.clone()),
         };
-        let arranged_indexes = graph.arrange(nodes);
-        for index in indexes.iter_mut().flatten() {
-            *index = arranged_indexes[*index];
-        }
         Self { graph, indexes }
     }
 

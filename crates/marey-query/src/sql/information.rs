@@ -138,9 +138,11 @@ fn declared_views() -> impl Iterator<Item = (&'static str, &'static Table)> + Cl
     view::ALL.iter().map(|&view| (MAIN_SCHEMA, view)).chain(python)
 }
 
-/// All functions with their aliases, in alphabetical order.
-fn function_rows(state: &SessionState) -> Vec<ArrayRef> {
-    let mut functions_by_name: BTreeMap<(&str, &str), Option<&Documentation>> = BTreeMap::new();
+/// Returns the documentation of all functions by name and kind, aliases included.
+pub(super) fn functions(
+    state: &SessionState,
+) -> BTreeMap<(&str, &'static str), Option<&Documentation>> {
+    let mut functions_by_name = BTreeMap::new();
     let scalar = state.scalar_functions().iter();
     functions_by_name.extend(
         scalar.map(|(name, function)| ((name.as_str(), "scalar"), function.documentation())),
@@ -155,6 +157,11 @@ fn function_rows(state: &SessionState) -> Vec<ArrayRef> {
     );
     functions_by_name
         .extend(state.table_functions().keys().map(|name| ((name.as_str(), "table"), None)));
+    functions_by_name
+}
+
+fn function_rows(state: &SessionState) -> Vec<ArrayRef> {
+    let functions_by_name = functions(state);
     let documented_text = |get: fn(&Documentation) -> &str| {
         text_array(functions_by_name.values().map(move |doc| doc.map_or("", get)))
     };

@@ -1,7 +1,6 @@
 //! Columns that users set, remove and combine.
 
 use marey_model::metric::MetricValue;
-use marey_model::profile::{Metric, Node, NodeId, Profile};
 use marey_query::graph::{
     Cells, ColumnOperator, Filter, FilterError, Graph, MetricError, Threshold,
 };
@@ -10,19 +9,9 @@ const SUMS: &str = "time (ns) (inc)";
 
 /// `ROOT` with the children `a` and `b`, with these times, and `stalled_long_scoreboard` on `a`.
 fn graph(a: i64, b: i64) -> Graph {
-    let node = |name: &str, parent| Node { name: name.into(), kind: None, parent };
-    let mut time = Metric::new("time (ns)".into());
-    for (index, value) in [0, a, b].into_iter().enumerate() {
-        time.push(NodeId(index as u32), MetricValue::Int(value));
-    }
-    let mut stalls = Metric::new("stalled_long_scoreboard".into());
-    stalls.push(NodeId(1), MetricValue::Int(9));
-    let root = Some(NodeId::ROOT);
-    Graph::new(Profile {
-        nodes: vec![node("ROOT", None), node("a", root), node("b", root)],
-        metrics: vec![time, stalls],
-        ..Profile::default()
-    })
+    crate::graph(&format!(
+        "ROOT time~(ns)=0\n  a time~(ns)={a} stalled_long_scoreboard=9\n  b time~(ns)={b}"
+    ))
 }
 
 #[test]

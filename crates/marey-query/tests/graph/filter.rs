@@ -102,3 +102,22 @@ ROOT n=0
     let filter = Filter { include: Some("x".into()), ..Filter::default() };
     assert_eq!(show(&twins.filter(&filter, "").unwrap(), &["n (inc)"]), "ROOT 7\n  x 7\n    y 4\n");
 }
+
+#[test]
+fn a_percentage_refers_to_the_largest_total() {
+    assert_eq!(Threshold::Value(3.0).limit([5.0]).to_bits(), 3.0_f64.to_bits());
+    let limit = Threshold::Percent(5.0).limit([f64::NAN, 200.0, 100.0]);
+    assert_eq!(limit.to_bits(), 10.0_f64.to_bits());
+    assert!(Threshold::Percent(5.0).limit([]).is_nan());
+}
+
+#[test]
+fn a_node_is_kept_if_it_reaches_the_limit_in_one_column() {
+    let graph = graph("ROOT\n  a x=1\n    b x=9\n  c x=1 y=8\n  d y=2\n");
+    let columns = ["x".to_owned(), "y".to_owned()];
+    let filtered = graph.filter_any(&columns, 8.0, "x").unwrap();
+    assert_eq!(show(&filtered, &[]), "ROOT\n  a\n    b\n  c\n");
+    let empty = graph.filter_any(&columns, 10.0, "x").map(|_| ());
+    assert_eq!(empty, Err(FilterError::Empty { condition: "no x reaches 10".into() }));
+    assert!(matches!(graph.filter_any(&["z".into()], 1.0, "z"), Err(FilterError::Metric(_))));
+}

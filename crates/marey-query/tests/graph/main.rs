@@ -7,6 +7,7 @@ mod combine;
 mod derive;
 mod edits;
 mod filter;
+mod profile;
 mod trees;
 
 use std::fmt::Write;

@@ -83,7 +83,7 @@ fn wait_until_begun<T: std::fmt::Debug>(receiver: &mpsc::Receiver<T>) {
 }
 
 fn with_threads(run: &TestRun, threads: usize) -> Arc<Database> {
-    let opened = Run::open(&run.folder.0).unwrap();
+    let opened = Run::open(run.folder.path()).unwrap();
     Arc::new(Database::new(Arc::new(opened), Limits { threads, ..Limits::default() }))
 }
 
@@ -155,7 +155,7 @@ fn an_answer_outlives_its_database() {
 #[test]
 fn an_error_about_memory_states_the_limit() {
     let run = TestRun::new();
-    let opened = Run::open(&run.folder.0).unwrap();
+    let opened = Run::open(run.folder.path()).unwrap();
     let limits = Limits { memory_bytes: 16 << 20, threads: 0 };
     let database = Database::new(Arc::new(opened), limits);
     let joined = "SELECT count(*) FROM generate_series(1, 5000000) AS a (value) \
@@ -181,18 +181,15 @@ fn sorts_and_groups_spill_to_files_beyond_their_memory() {
 
 #[test]
 fn a_failed_query_releases_its_memory_for_the_next() {
-    let run = TestRun::new();
-    let opened = Run::open(&run.folder.0).unwrap();
-    let limits = Limits { memory_bytes: 16 << 20, threads: 2 };
-    let database = Database::new(Arc::new(opened), limits);
+    let run = TestRun::with_memory(16 << 20);
     let fits =
         "SELECT count(*) FROM (SELECT DISTINCT value % 100000 FROM generate_series(1, 100000))";
     let too_much =
         "SELECT value FROM generate_series(1, 5000000) ORDER BY value % 1013, value DESC";
     // A failed query that kept a part of its memory would make a later one fail.
     for _ in 0..5 {
-        assert_eq!(rows(&database, fits).unwrap(), ["100000"]);
-        assert!(matches!(rows(&database, too_much), Err(SqlError::Memory { .. })));
+        assert_eq!(run.value(fits), "100000");
+        assert!(matches!(run.error(too_much), SqlError::Memory { .. }));
     }
 }
 
@@ -229,11 +226,11 @@ fn repeated_column_names_get_numbers() {
 #[test]
 fn a_pack_gives_the_same_answers_as_its_folder() {
     let run = TestRun::new();
-    let packed = crate::run::Folder::new();
-    let path = packed.0.join("packed");
-    marey_store::pack(&run.folder.0, &path).unwrap();
+    let packed = tempfile::tempdir().unwrap();
+    let path = packed.path().join("packed");
+    marey_store::pack(run.folder.path(), &path).unwrap();
     let database = Database::new(Arc::new(Run::open(&path).unwrap()), Limits::default());
     assert!(database.run().is_pack());
     let sql = "SELECT * FROM spans ORDER BY start_nanos";
-    assert_eq!(crate::run::rows(&database, sql).unwrap(), run.rows(sql));
+    assert_eq!(rows(&database, sql).unwrap(), run.rows(sql));
 }

@@ -1,8 +1,12 @@
 //! Errors: one line that states the problem, and a separate hint.
 
-use marey_query::sql::SqlError;
+use std::sync::Arc;
 
-use crate::run::{Folder, SPANS, TestRun, rows, tables, write_run};
+use arrow::array::UInt32Array;
+use marey_model::table::{Table, stored};
+use marey_query::sql::{Database, Limits, SqlError};
+
+use crate::run::{SPANS, TestRun, ids, ints, rows, tables, texts, write_run};
 
 fn message_and_hint(run: &TestRun, sql: &str) -> (String, String) {
     let error = run.error(sql);
@@ -181,79 +185,51 @@ fn a_query_that_nests_too_deeply_is_an_error() {
 
 #[test]
 fn a_run_with_contradictory_ids_is_rejected_with_the_cause() {
-    use arrow::array::{ArrayRef, StringArray, UInt32Array};
-    use marey_model::table::stored;
-    use marey_query::sql::{Database, Limits};
-    use std::sync::Arc;
-
-    let ids = |ids: Vec<Option<u32>>| Arc::new(UInt32Array::from(ids)) as ArrayRef;
-    let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
-    let contexts = vec![
-        ids(vec![Some(0), Some(1)]),
-        ids(vec![Some(1), Some(0)]),
-        ids(vec![Some(0), Some(1)]),
-        texts(vec!["root", "scope"]),
-        ids(vec![Some(0), Some(0)]),
-    ];
-    let folder = Folder::new();
-    let strings = vec![ids(vec![Some(0), Some(u32::MAX)]), texts(vec!["a", "b"])];
+    let contexts =
+        vec![ids([0, 1]), ids([1, 0]), ids([0, 1]), texts(["root", "scope"]), ids([0, 0])];
+    let strings = vec![ids([0, u32::MAX]), texts(["a", "b"])];
     let run =
-        write_run(&folder, &[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts.clone())]);
-    let database = Database::new(Arc::new(run), Limits::default());
-    let error = rows(&database, "SELECT name(id) FROM strings").unwrap_err();
-    assert_eq!(error.to_string(), "the ids of `strings` go up to 4294967296, with 2 rows");
+        TestRun::from_tables(&[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts.clone())]);
+    let (message, _) = message_and_hint(&run, "SELECT name(id) FROM strings");
+    assert_eq!(message, "the ids of `strings` go up to 4294967296, with 2 rows");
 
-    let folder = Folder::new();
-    let strings = vec![ids(vec![Some(2), Some(0)]), texts(vec!["c", "a"])];
-    let run = write_run(&folder, &[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts)]);
-    let database = Database::new(Arc::new(run), Limits::default());
-    let sql = "SELECT name(0), name(1), name(2)";
-    assert_eq!(rows(&database, sql).unwrap(), ["a | null | c"]);
-    let error = rows(&database, "SELECT path(1)").unwrap_err();
-    assert_eq!(error.to_string(), "context 0 has no parent or no name before it");
+    let strings = vec![ids([2, 0]), texts(["c", "a"])];
+    let run = TestRun::from_tables(&[(&stored::STRINGS, strings), (&stored::CONTEXTS, contexts)]);
+    assert_eq!(run.value("SELECT name(0), name(1), name(2)"), "a | null | c");
+    let (message, _) = message_and_hint(&run, "SELECT path(1)");
+    assert_eq!(message, "context 0 has no parent or no name before it");
 }
 
 /// Each of two contexts has the other one as its parent.
 #[test]
 fn a_cycle_of_contexts_does_not_loop_forever() {
-    use arrow::array::{ArrayRef, Int64Array, StringArray, UInt32Array};
-    use marey_model::table::stored;
-    use marey_query::sql::{Database, Limits};
-    use std::sync::Arc;
-
-    let ids = |ids: Vec<Option<u32>>| Arc::new(UInt32Array::from(ids)) as ArrayRef;
-    let ints = |ints: Vec<i64>| Arc::new(Int64Array::from(ints)) as ArrayRef;
-    let texts = |texts: Vec<&str>| Arc::new(StringArray::from(texts)) as ArrayRef;
     let contexts = vec![
-        ids(vec![Some(0), Some(1), Some(2)]),
-        ids(vec![None, Some(2), Some(1)]),
-        ids(vec![Some(0), Some(1), Some(2)]),
-        texts(vec!["root", "operator", "operator"]),
-        ids(vec![Some(0), Some(0), Some(0)]),
+        ids([0, 1, 2]),
+        Arc::new(UInt32Array::from(vec![None, Some(2), Some(1)])),
+        ids([0, 1, 2]),
+        texts(["root", "operator", "operator"]),
+        ids([0, 0, 0]),
     ];
     let activities = vec![
-        ints(vec![5]),
-        ints(vec![7]),
-        ids(vec![Some(0)]),
-        ids(vec![Some(0)]),
-        ids(vec![Some(0)]),
-        texts(vec!["kernel"]),
-        ids(vec![Some(0)]),
-        ids(vec![Some(2)]),
+        ints([5]),
+        ints([7]),
+        ids([0]),
+        ids([0]),
+        ids([0]),
+        texts(["kernel"]),
+        ids([0]),
+        ids([2]),
     ];
-    let folder = Folder::new();
-    let tables = [(&stored::CONTEXTS, contexts), (&stored::GPU_ACTIVITIES, activities)];
-    let database = Database::new(Arc::new(write_run(&folder, &tables)), Limits::default());
+    let run = TestRun::from_tables(&[
+        (&stored::CONTEXTS, contexts),
+        (&stored::GPU_ACTIVITIES, activities),
+    ]);
     let sql = "SELECT context_id, total_nanos, self_count FROM operator_kernels ORDER BY 1";
-    assert_eq!(rows(&database, sql).unwrap(), ["1 | 7 | 0", "2 | 7 | 1"]);
+    assert_eq!(run.rows(sql), ["1 | 7 | 0", "2 | 7 | 1"]);
 }
 
 #[test]
 fn columns_that_a_part_lacks_are_null() {
-    use marey_model::table::{Table, stored};
-    use marey_query::sql::{Database, Limits};
-    use std::sync::Arc;
-
     let lacking = stored::METRICS.columns.split_last().unwrap().1;
     assert!(stored::METRICS.columns.last().unwrap().is_nullable);
     let old: &'static Table = Box::leak(Box::new(Table { columns: lacking, ..stored::METRICS }));
@@ -262,31 +238,26 @@ fn columns_that_a_part_lacks_are_null() {
         tables.iter_mut().find(|(table, _)| table.name == "metrics").expect("it is there");
     *table = old;
     columns.pop();
-    let folder = Folder::new();
-    let database = Database::new(Arc::new(write_run(&folder, &tables)), Limits::default());
-    let sql = "SELECT value, vector FROM counters ORDER BY time_nanos";
+    let run = TestRun::from_tables(&tables);
     assert_eq!(
-        rows(&database, sql).unwrap(),
+        run.rows("SELECT value, vector FROM counters ORDER BY time_nanos"),
         ["0.5 | null", "3.0 | null", "null | null", "null | null"]
     );
     let sql = "SELECT count(*), count(vector) FROM counters WHERE vector IS NULL";
-    assert_eq!(rows(&database, sql).unwrap(), ["4 | 0"]);
+    assert_eq!(run.value(sql), "4 | 0");
 }
 
 #[test]
 fn an_unreadable_part_is_an_error_with_its_name() {
-    use marey_query::sql::{Database, Limits};
-    use std::sync::Arc;
-
-    let folder = Folder::new();
-    let run = Arc::new(write_run(&folder, &tables(&SPANS)));
-    let part = run.parts(&marey_model::table::stored::STEPS)[0].name().to_owned();
-    let path = folder.0.join(&part);
+    let folder = tempfile::tempdir().unwrap();
+    let run = write_run(folder.path(), &tables(&SPANS));
+    let part = run.parts(&stored::STEPS)[0].name().to_owned();
+    let path = folder.path().join(&part);
     let sound = std::fs::read(&path).unwrap();
     let query_with_part = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        let run = Arc::new(marey_store::Run::open(&folder.0).unwrap());
-        let database = Database::new(run, Limits::default());
+        let run = marey_store::Run::open(folder.path()).unwrap();
+        let database = Database::new(Arc::new(run), Limits::default());
         rows(&database, "SELECT * FROM raw.steps")
     };
     assert_eq!(query_with_part(&sound).unwrap().len(), 2);

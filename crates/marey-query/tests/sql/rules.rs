@@ -1,14 +1,10 @@
 //! Optimizer rules: names are looked up late, and the rows stay the same.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, StringArray, UInt32Array};
 use marey_model::table::stored::STRINGS;
-use marey_query::sql::{Database, Limits};
 use proptest::prelude::*;
 
 use crate::imported::imported;
-use crate::run::{CONTEXTS, Folder, Span, TEXTS, TestRun, rows, write_run};
+use crate::run::{CONTEXTS, Span, TEXTS, TestRun, ids, texts};
 
 /// The physical plan.
 fn physical_plan(run: &TestRun, sql: &str) -> String {
@@ -102,21 +98,16 @@ fn a_filter_that_ids_cannot_express_is_not_rewritten() {
 
 #[test]
 fn filters_with_many_ids_use_a_bitmap() {
-    let texts: Vec<String> = (0..100).map(|number| format!("text {number}")).collect();
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(UInt32Array::from_iter_values(0..100)),
-        Arc::new(StringArray::from_iter_values(&texts)),
-    ];
-    let folder = Folder::new();
-    let run = write_run(&folder, &[(&STRINGS, columns)]);
-    let database = Database::new(Arc::new(run), Limits::default());
+    let numbered: Vec<String> = (0..100).map(|number| format!("text {number}")).collect();
+    let columns = vec![ids(0..100), texts(numbered.iter().map(String::as_str))];
+    let run = TestRun::from_tables(&[(&STRINGS, columns)]);
     let sql =
         "SELECT count(*), min(id), max(id), sum(id) FROM strings WHERE name(id) NOT LIKE '%1%'";
-    let explained = rows(&database, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+    let explained = run.rows(&format!("EXPLAIN {sql}")).join("\n");
     assert!(explained.contains("is_among(id@"), "{explained}");
-    let ids: Vec<u32> = (0..100).filter(|number| !number.to_string().contains('1')).collect();
-    let expected = format!("{} | 0 | 99 | {}", ids.len(), ids.iter().sum::<u32>());
-    assert_eq!(rows(&database, sql).unwrap(), [expected]);
+    let found: Vec<u32> = (0..100).filter(|number| !number.to_string().contains('1')).collect();
+    let expected = format!("{} | 0 | 99 | {}", found.len(), found.iter().sum::<u32>());
+    assert_eq!(run.value(sql), expected);
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! A small run, written as the collector writes it, and query results as text.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
@@ -14,35 +13,19 @@ use marey_model::sketch::Sketch;
 use marey_model::table::{Table, stored};
 use marey_query::sql::{Database, Limits, SqlError};
 use marey_store::{Assembler, Manifest, PartWriter, Run, WrittenPart, arrow_schema};
+use tempfile::TempDir;
 
-/// A folder that is removed at the end of the test.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("sql-{}-{number}.marey", std::process::id());
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
+/// The columns of a part of a table.
+pub(crate) type TableColumns = (&'static Table, Vec<ArrayRef>);
 
 /// Writes a run with a part for each batch. Trailing columns that a batch lacks are null.
-pub(crate) fn write_run(folder: &Folder, batches: &[(&'static Table, Vec<ArrayRef>)]) -> Run {
+pub(crate) fn write_run(folder: &Path, batches: &[TableColumns]) -> Run {
     let mut manifest = Manifest::new();
     manifest.next.part = batches.len() as u32;
     let written: Vec<WrittenPart> = (0..)
         .zip(batches)
         .map(|(number, (table, columns))| {
-            let mut writer = PartWriter::create(&folder.0, table, number).unwrap();
+            let mut writer = PartWriter::create(folder, table, number).unwrap();
             let (schema, mut columns) = (arrow_schema(table), columns.clone());
             let rows = columns[0].len();
             let missing = schema.fields()[columns.len()..].iter();
@@ -53,14 +36,14 @@ pub(crate) fn write_run(folder: &Folder, batches: &[(&'static Table, Vec<ArrayRe
             part
         })
         .collect();
-    manifest.publish(&folder.0, written).unwrap();
-    Run::open(&folder.0).unwrap()
+    manifest.publish(folder, written).unwrap();
+    Run::open(folder).unwrap()
 }
 
 /// A run with its database and folder.
 pub(crate) struct TestRun {
     pub(crate) database: Database,
-    pub(crate) folder: Folder,
+    pub(crate) folder: TempDir,
 }
 
 impl TestRun {
@@ -69,29 +52,33 @@ impl TestRun {
     }
 
     pub(crate) fn from_spans(spans: &[Span]) -> Self {
-        Self::limited(spans, Limits::default().memory_bytes)
+        Self::from_tables(&tables(spans))
+    }
+
+    pub(crate) fn from_tables(tables: &[TableColumns]) -> Self {
+        Self::limited(tables, Limits::default().memory_bytes)
     }
 
     pub(crate) fn with_memory(memory_bytes: usize) -> Self {
-        Self::limited(&SPANS, memory_bytes)
+        Self::limited(&tables(&SPANS), memory_bytes)
     }
 
-    fn limited(spans: &[Span], memory_bytes: usize) -> Self {
-        let folder = Folder::new();
-        let run = write_run(&folder, &tables(spans));
+    fn limited(tables: &[TableColumns], memory_bytes: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let run = write_run(folder.path(), tables);
         Self::open(run, folder, memory_bytes)
     }
 
     /// A run made by an assembler, as importers do.
     pub(crate) fn assembled(memory_bytes: usize, add_all: impl FnOnce(&mut Assembler)) -> Self {
-        let folder = Folder::new();
-        let mut assembler = Assembler::new(&folder.0);
+        let folder = tempfile::tempdir().unwrap();
+        let mut assembler = Assembler::new(folder.path());
         add_all(&mut assembler);
         assembler.finish(None).unwrap();
-        Self::open(Run::open(&folder.0).unwrap(), folder, memory_bytes)
+        Self::open(Run::open(folder.path()).unwrap(), folder, memory_bytes)
     }
 
-    fn open(run: Run, folder: Folder, memory_bytes: usize) -> Self {
+    fn open(run: Run, folder: TempDir, memory_bytes: usize) -> Self {
         let limits = Limits { memory_bytes, threads: 2 };
         Self { database: Database::new(Arc::new(run), limits), folder }
     }
@@ -181,15 +168,15 @@ pub(crate) const SPANS: [Span; 8] = [
     (2500, 7, 0, 2, 6),
 ];
 
-fn ids(values: impl IntoIterator<Item = u32>) -> ArrayRef {
+pub(crate) fn ids(values: impl IntoIterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
 }
 
-fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+pub(crate) fn ints(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
-fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
+pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
@@ -197,7 +184,7 @@ fn flags(values: impl IntoIterator<Item = bool>) -> ArrayRef {
     Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())
 }
 
-pub(crate) fn tables(spans: &[Span]) -> Vec<(&'static Table, Vec<ArrayRef>)> {
+pub(crate) fn tables(spans: &[Span]) -> Vec<TableColumns> {
     let process_of = |span: &Span| THREADS[span.3 as usize].0;
     let mut tables = vec![
         (&stored::STRINGS, vec![ids(0..TEXTS.len() as u32), texts(TEXTS)]),

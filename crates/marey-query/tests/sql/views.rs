@@ -119,10 +119,8 @@ fn device_activities_have_the_path_of_their_launch() {
         ]
     );
     assert_eq!(
-        run.rows("SELECT * FROM kernels"),
-        [
-            r#"gemm | 1050 | 1080 | 30 | 0 | 7 | aten::mm | 4,2,1 | 128,1,1 | 32 | 1024 | null | kernel | 7 | 5 | 40 | 1 | 0 | 3 | {"bytes":0,"why":"queued"}"#,
-        ]
+        run.value("SELECT * FROM kernels"),
+        r#"gemm | 1050 | 1080 | 30 | 0 | 7 | aten::mm | 4,2,1 | 128,1,1 | 32 | 1024 | null | kernel | 7 | 5 | 40 | 1 | 0 | 3 | {"bytes":0,"why":"queued"}"#
     );
     assert_eq!(
         run.rows("SELECT * FROM collectives ORDER BY start_nanos"),
@@ -137,10 +135,8 @@ fn device_activities_have_the_path_of_their_launch() {
 fn async_spans_instants_flows_and_samples_have_names() {
     let run = imported();
     assert_eq!(
-        run.rows("SELECT * FROM async_spans"),
-        [
-            r#"decode | request 1 | 1005 | 1505 | 500 | true | serve | 40 | 1 | 0 | {"bytes":1,"why":"r"}"#,
-        ]
+        run.value("SELECT * FROM async_spans"),
+        r#"decode | request 1 | 1005 | 1505 | 500 | true | serve | 40 | 1 | 0 | {"bytes":1,"why":"r"}"#
     );
     assert_eq!(
         run.rows("SELECT * FROM instants ORDER BY time_nanos"),
@@ -150,10 +146,8 @@ fn async_spans_instants_flows_and_samples_have_names() {
         ]
     );
     assert_eq!(
-        run.rows("SELECT * FROM flows"),
-        [
-            r#"1015 | fwdbwd | 18446744073709551615 | start | true | fwdbwd | main | 40 | 1 | 0 | 0 | {"bytes":3,"why":"f"}"#,
-        ]
+        run.value("SELECT * FROM flows"),
+        r#"1015 | fwdbwd | 18446744073709551615 | start | true | fwdbwd | main | 40 | 1 | 0 | 0 | {"bytes":3,"why":"f"}"#
     );
     assert_eq!(
         run.rows("SELECT * FROM samples ORDER BY name"),
@@ -168,20 +162,16 @@ fn async_spans_instants_flows_and_samples_have_names() {
 fn memory_devices_and_metadata_have_their_process() {
     let run = imported();
     assert_eq!(
-        run.rows("SELECT * FROM memory_events"),
-        [
-            r#"1060 | alloc | 512 | cuda | 0 | 0 | 18446744073709551615 | 1024 | 2048 | 1500 | null | cpu_instant_event | null | 40 | 1 | 0 | null | null | {"bytes":6,"why":"a"}"#,
-        ]
+        run.value("SELECT * FROM memory_events"),
+        r#"1060 | alloc | 512 | cuda | 0 | 0 | 18446744073709551615 | 1024 | 2048 | 1500 | null | cpu_instant_event | null | 40 | 1 | 0 | null | null | {"bytes":6,"why":"a"}"#
     );
     assert_eq!(
-        run.rows("SELECT * FROM memory_snapshots"),
-        [
-            r#"1200 | active_allocated | 512 | 500 | 4608 | 0 | null | 4096 | 2048 | small | null | 40 | 1 | 0 | null | {"bytes":7,"why":"b"}"#,
-        ]
+        run.value("SELECT * FROM memory_snapshots"),
+        r#"1200 | active_allocated | 512 | 500 | 4608 | 0 | null | 4096 | 2048 | small | null | 40 | 1 | 0 | null | {"bytes":7,"why":"b"}"#
     );
     assert_eq!(
-        run.rows("SELECT * FROM devices"),
-        [r#"0 | H100 | CUDA | {"numSms":132} | 40 | 1 | 0"#,]
+        run.value("SELECT * FROM devices"),
+        r#"0 | H100 | CUDA | {"numSms":132} | 40 | 1 | 0"#
     );
     assert_eq!(
         run.rows("SELECT * FROM metadata ORDER BY key"),
@@ -195,7 +185,7 @@ fn memory_devices_and_metadata_have_their_process() {
 #[test]
 fn arguments_are_read_only_if_a_query_uses_them() {
     let run = imported();
-    let table = run.folder.0.join("tables/args");
+    let table = run.folder.path().join("tables/args");
     for part in std::fs::read_dir(&table).unwrap() {
         let path = part.unwrap().path();
         std::fs::write(path, "not a table").unwrap(); // in place, since the file is open already

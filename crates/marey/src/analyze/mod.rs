@@ -24,7 +24,7 @@ use args::ReportFormat;
 use crate::aligned::TextLayout;
 use crate::limits::limits;
 use crate::out_file::OutFile;
-use crate::output::{CommandError, Failure, Output, PLAIN, Paint};
+use crate::output::{CommandError, Failure, Output, PLAIN, Paint, write_json};
 use crate::progress::Progress;
 use crate::runs;
 
@@ -67,10 +67,9 @@ fn write_rules(args: &AnalyzeArgs, paint: Paint, out: &mut impl Write) -> Result
     match args.format() {
         ReportFormat::Txt => Ok(rules::write(out, paint)?),
         ReportFormat::Md => Ok(rules::write_markdown(out)?),
-        ReportFormat::Html | ReportFormat::Json => Err(CommandError::Failed(Failure {
-            message: "--rules supports the formats txt and md only".into(),
-            hint: None,
-        })),
+        ReportFormat::Html | ReportFormat::Json => {
+            Err(CommandError::Failed(Failure::new("--rules supports the formats txt and md only")))
+        }
     }
 }
 
@@ -84,10 +83,7 @@ fn write(
         ReportFormat::Txt => text::write(report, args, layout, out),
         ReportFormat::Md => markdown::write(report, args, out),
         ReportFormat::Html => html::write(report, &title(report), out),
-        ReportFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, report)?;
-            writeln!(out)
-        }
+        ReportFormat::Json => write_json(out, report),
     }
 }
 

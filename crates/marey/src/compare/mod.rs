@@ -16,7 +16,7 @@ use crate::aligned::TextLayout;
 use crate::analyze::with_progress;
 use crate::limits::limits;
 use crate::out_file::OutFile;
-use crate::output::{CommandError, Output, PLAIN};
+use crate::output::{CommandError, Output, PLAIN, write_json};
 use crate::runs;
 
 pub(crate) use text::write_metrics;
@@ -138,8 +138,7 @@ impl CompareArgs {
                     "kernels": tables::kernels(comparison),
                     "renames": tables::renames(comparison),
                 });
-                serde_json::to_writer_pretty(&mut *out, &json)?;
-                writeln!(out)
+                write_json(out, &json)
             }
         }
     }

@@ -165,7 +165,7 @@ impl From<ExportError> for ExportFailure {
             ExportError::ReadOnly(_) => {
                 Self::Failed(Failure { message, hint: Some(format::describe_writable()) })
             }
-            ExportError::NoData { .. } => Self::Failed(Failure { message, hint: None }),
+            ExportError::NoData { .. } => Self::Failed(Failure::new(message)),
         }
     }
 }

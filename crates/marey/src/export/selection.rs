@@ -137,7 +137,7 @@ fn time_range(run: &Run, from: Option<Moment>, to: Option<Moment>) -> Result<(i6
     if from_nanos < until_nanos {
         return Ok((from_nanos, until_nanos));
     }
-    Err(Failure { message: "the start must be before the end".to_owned(), hint: None })
+    Err(Failure::new("the start must be before the end"))
 }
 
 fn time_range_of_steps(

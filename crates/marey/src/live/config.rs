@@ -10,7 +10,7 @@ use marey_query::near::nearest;
 use serde::Serialize;
 
 use super::peer::Peer;
-use crate::output::{CommandError, Failure, Output, Style};
+use crate::output::{CommandError, Failure, Output, Style, write_json};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -104,7 +104,7 @@ fn requested(text: &str) -> Result<(&'static Declaration, Option<&str>), Failure
         return Err(Failure { message: format!("there is no setting `{key}`"), hint: Some(hint) });
     };
     if let Some(value) = value {
-        let refused = |invalid: setting::InvalidValue| Failure { message: invalid.0, hint: None };
+        let refused = |invalid: setting::InvalidValue| Failure::new(invalid.0);
         declaration.parse(value).map_err(refused)?;
     }
     Ok((declaration, value))
@@ -147,6 +147,5 @@ fn print_json(
         };
         settings.insert(declaration.key, entry);
     }
-    serde_json::to_writer_pretty(output.data(), &settings).map_err(io::Error::from)?;
-    Ok(writeln!(output.data())?)
+    Ok(write_json(output.data(), &settings)?)
 }

@@ -66,10 +66,7 @@ fn flushed_run(pid: u32) -> Result<PathBuf, Failure> {
     let run = sessions.iter().find_map(|session| session.run);
     match run.or_else(|| sessions.iter().find_map(|session| session.profile)) {
         Some(path) => Ok(peer.path_outside(path)),
-        None => Err(Failure {
-            message: format!("process {pid} has just ended its session"),
-            hint: None,
-        }),
+        None => Err(Failure::new(format!("process {pid} has just ended its session"))),
     }
 }
 

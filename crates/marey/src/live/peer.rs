@@ -36,7 +36,7 @@ impl Peer {
     pub(super) fn find(pid: u32) -> Result<Self, Failure> {
         let process_folder = PathBuf::from(format!("/proc/{pid}"));
         let Ok(owner) = fs::metadata(&process_folder).map(|metadata| metadata.uid()) else {
-            return Err(Failure { message: format!("there is no process {pid}"), hint: None });
+            return Err(Failure::new(format!("there is no process {pid}")));
         };
         // A process in a container has another id and another root folder there.
         let (root, own_pid) = (process_folder.join("root"), inner_pid(pid).unwrap_or(pid));
@@ -128,10 +128,9 @@ impl Peer {
         })?;
         match endpoint::parse_answer(&text) {
             Some(Ok(facts)) => Ok(facts),
-            Some(Err(refusal)) => Err(Failure {
-                message: format!("process {pid} refuses: {}", printable(&refusal)),
-                hint: None,
-            }),
+            Some(Err(refusal)) => {
+                Err(Failure::new(format!("process {pid} refuses: {}", printable(&refusal))))
+            }
             None => Err(Failure {
                 message: format!("the answer of process {pid} is incomplete"),
                 hint: Some("it may record with another version of marey".to_owned()),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::peer::Peer;
 use super::{Session, concurrent, sessions};
 use crate::aligned::{self, Align};
-use crate::output::{CommandError, Failure, Output, Style};
+use crate::output::{CommandError, Failure, Output, Style, write_json};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -65,8 +65,7 @@ pub(crate) fn ps(args: &PsArgs, output: &mut Output) -> Result<(), CommandError>
     }
     processes.sort_by_key(|process| (process.rank, process.pid));
     if args.json {
-        serde_json::to_writer_pretty(output.data(), &processes).map_err(io::Error::from)?;
-        return Ok(writeln!(output.data())?);
+        return Ok(write_json(output.data(), &processes)?);
     }
     if processes.is_empty() {
         return Ok(output.note("no process records")?);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
 use crate::aligned::{self, Align};
-use crate::output::{CommandError, Failure, Output, Style};
+use crate::output::{CommandError, Failure, Output, Style, write_json};
 use crate::text::printable;
 
 const EXAMPLES: &str = "\
@@ -68,7 +68,7 @@ pub(crate) fn watch(args: &WatchArgs, output: &mut Output) -> Result<(), Command
     let spec = args.spec.clone().unwrap_or_default();
     if spec.contains('\n') {
         let message = "a watch is one line of text".to_owned();
-        return Err(Failure { message, hint: None }.into());
+        return Err(Failure::new(message).into());
     }
     let request = match (args.off, args.spec.is_some()) {
         (true, _) => Request::Unwatch { spec },
@@ -84,8 +84,7 @@ pub(crate) fn watch(args: &WatchArgs, output: &mut Output) -> Result<(), Command
         hint: Some("it may record with another version of marey".to_owned()),
     })?;
     if args.json {
-        serde_json::to_writer_pretty(output.data(), &watches).map_err(io::Error::from)?;
-        return Ok(writeln!(output.data())?);
+        return Ok(write_json(output.data(), &watches)?);
     }
     if watches.is_empty() {
         return Ok(output.note(format_args!("process {} watches no variables", args.pid))?);

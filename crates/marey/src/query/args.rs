@@ -120,12 +120,11 @@ impl QueryArgs {
 }
 
 fn read_stdin() -> Result<String, Failure> {
-    let failure = |message: String| Failure { message, hint: None };
     let mut sql = String::new();
     match io::stdin().read_to_string(&mut sql) {
-        Ok(_) if sql.trim().is_empty() => Err(failure("stdin is empty, expected a query".into())),
+        Ok(_) if sql.trim().is_empty() => Err(Failure::new("stdin is empty, expected a query")),
         Ok(_) => Ok(sql),
-        Err(error) => Err(failure(format!("cannot read the query from stdin: {error}"))),
+        Err(error) => Err(Failure::new(format!("cannot read the query from stdin: {error}"))),
     }
 }
 

@@ -21,9 +21,10 @@ use marey_query::sql::{Database, SqlError};
 pub(crate) use args::QueryArgs;
 use args::QuerySource;
 use format::RowFormat;
-use table::{StreamedTable, TableLayout};
+use table::StreamedTable;
 use write::{RowSink, RowWriter};
 
+use crate::aligned::TextLayout;
 use crate::interrupt;
 use crate::live;
 use crate::out_file::OutFile;
@@ -57,7 +58,7 @@ pub(crate) fn query(args: &QueryArgs, output: &mut Output) -> Result<(), Command
                 }
                 Some(path) => {
                     let mut file = OutFile::create(path)?;
-                    let layout = TableLayout { paint: PLAIN, max_width: None };
+                    let layout = TextLayout { paint: PLAIN, max_width: None };
                     let row_sink = RowSink { out: &mut file, layout, is_file: true };
                     let written = write_rows(&database, &query, row_sink)?;
                     file.finish()?;
@@ -76,7 +77,7 @@ pub fn as_table(
 ) -> io::Result<String> {
     let mut text = Vec::new();
     let mut table: Box<dyn RowWriter> =
-        Box::new(StreamedTable::new(&mut text, schema, TableLayout { paint: PLAIN, max_width }));
+        Box::new(StreamedTable::new(&mut text, schema, TextLayout { paint: PLAIN, max_width }));
     let written = batches.iter().try_for_each(|batch| table.write(batch));
     match written.and_then(|()| table.finish()) {
         Ok(()) => String::from_utf8(text).map_err(io::Error::other),
@@ -107,7 +108,7 @@ fn query_to_stdout(
     max_width: Option<usize>,
     output: &mut Output,
 ) -> Result<WrittenRows, CommandError> {
-    let layout = TableLayout { paint: output.paint, max_width };
+    let layout = TextLayout { paint: output.paint, max_width };
     let row_sink = RowSink { out: output.data(), layout, is_file: false };
     let written = write_rows(database, query, row_sink)?;
     warn_if_cut(&written, output)?;

@@ -194,5 +194,5 @@ fn history_file() -> Option<PathBuf> {
 }
 
 fn terminal_failure(error: &ReadlineError) -> Failure {
-    Failure { message: format!("cannot read from the terminal: {error}"), hint: None }
+    Failure::new(format!("cannot read from the terminal: {error}"))
 }

@@ -8,7 +8,8 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::util::display::ArrayFormatter;
 
 use super::write::{RowWriter, arrow_error, formatters};
-use crate::output::{CommandError, Paint, Style};
+use crate::aligned::TextLayout;
+use crate::output::{CommandError, Style};
 use crate::text::{printable, truncate, width};
 
 /// The separator of columns.
@@ -26,18 +27,10 @@ const MIN_TEXT_WIDTH: usize = 12;
 /// The text of a null cell, which tells it from an empty text.
 const NULL: &str = "null";
 
-/// Colours and width of the output.
-#[derive(Clone, Copy)]
-pub(super) struct TableLayout {
-    pub(super) paint: Paint,
-    /// Width of the terminal in columns, `None` for no limit.
-    pub(super) max_width: Option<usize>,
-}
-
 /// A table that is written as rows arrive.
 pub(super) struct StreamedTable<W> {
     out: W,
-    layout: TableLayout,
+    layout: TextLayout,
     columns: Vec<StreamedColumn>,
     /// Number of columns that fit.
     shown_columns: usize,
@@ -58,7 +51,7 @@ struct StreamedCell {
 }
 
 impl<W: Write> StreamedTable<W> {
-    pub(super) fn new(out: W, schema: &SchemaRef, layout: TableLayout) -> Self {
+    pub(super) fn new(out: W, schema: &SchemaRef, layout: TextLayout) -> Self {
         let column = |field: &FieldRef| {
             let title = printable(field.name()).into_owned();
             let width = width(&title);
@@ -206,6 +199,8 @@ mod tests {
 
     use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
 
+    use crate::output::Paint;
+
     fn batch() -> RecordBatch {
         let columns: [(&str, ArrayRef); 3] = [
             ("name", Arc::new(StringArray::from(vec![Some("blocks.0.attn"), None, Some("")]))),
@@ -218,7 +213,7 @@ mod tests {
 
     fn table(batches: &[RecordBatch], max_width: Option<usize>, is_on: bool) -> String {
         let mut out = Vec::new();
-        let layout = TableLayout { paint: Paint { is_on }, max_width };
+        let layout = TextLayout { paint: Paint { is_on }, max_width };
         let mut table: Box<dyn RowWriter> =
             Box::new(StreamedTable::new(&mut out, &batches[0].schema(), layout));
         for batch in batches {

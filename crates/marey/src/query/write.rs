@@ -17,7 +17,8 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::format::RowFormat;
-use super::table::{StreamedTable, TableLayout};
+use super::table::StreamedTable;
+use crate::aligned::TextLayout;
 use crate::output::{CommandError, Failure};
 
 /// Writes the rows of a result, batch by batch.
@@ -31,7 +32,7 @@ pub(super) trait RowWriter {
 /// The destination of rows.
 pub(super) struct RowSink<W> {
     pub(super) out: W,
-    pub(super) layout: TableLayout,
+    pub(super) layout: TextLayout,
     /// Whether `out` is a file, which allows random access, and not a stream.
     pub(super) is_file: bool,
 }
@@ -188,5 +189,5 @@ fn csv_error(error: csv::Error) -> CommandError {
 
 fn cannot_write(reason: &dyn std::fmt::Display) -> CommandError {
     let message = format!("cannot write the rows in this format: {reason}");
-    CommandError::Failed(Failure { message, hint: None })
+    CommandError::Failed(Failure::new(message))
 }

@@ -26,7 +26,7 @@ use self::screen::Screen;
 use crate::aligned::{Align, TextLayout, write_rows};
 use crate::export::{Export, TimeRange};
 use crate::interrupt;
-use crate::output::{CommandError, Failure, Output, Style};
+use crate::output::{CommandError, Failure, Output, Style, write_json};
 use crate::record::seconds;
 use crate::runs;
 use crate::text::printable;
@@ -105,9 +105,7 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), CommandErro
     let rows = profile.rows(args.by, args.sort, "");
     let report = TopReport::new(args.pid, &python, load, &profile, rows);
     if args.json {
-        serde_json::to_writer_pretty(output.data(), &report).map_err(io::Error::from)?;
-        writeln!(output.data())?;
-        return Ok(());
+        return Ok(write_json(output.data(), &report)?);
     }
     print_report(&report, &profile, args, output)
 }
@@ -275,10 +273,8 @@ fn cells(row: &ProfileRow, profile: &SampledProfile) -> Vec<String> {
 
 /// Writes the samples as a flame graph. Replaces an earlier file.
 fn write_flame_graph(profile: &SampledProfile, path: &Path) -> Result<(), Failure> {
-    let cannot_write = |error: io::Error| Failure {
-        message: format!("the flame graph cannot be written: {error}"),
-        hint: None,
-    };
+    let cannot_write =
+        |error: io::Error| Failure::new(format!("the flame graph cannot be written: {error}"));
     let folder = tempfile::tempdir_in(marey_store::temp_dir()).map_err(cannot_write)?;
     let stacks = folder.path().join("stacks.folded");
     fs::write(&stacks, profile.collapsed()).map_err(cannot_write)?;

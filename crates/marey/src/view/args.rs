@@ -134,7 +134,7 @@ enum TextForm {
 impl ViewArgs {
     /// Fails on options that contradict each other.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        let failure = |message: &str| Err(Failure { message: message.into(), hint: None });
+        let failure = |message: &str| Err(Failure::new(message));
         if non_empty(self.include.as_deref()).is_some()
             && non_empty(self.exclude.as_deref()).is_some()
         {

@@ -32,13 +32,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let labels: Vec<String> = if is_difference {
         let changes = |metric: &ChosenMetric| {
-            let labels_of_metric = DifferenceLabels::new(&metric.label);
-            [
-                labels_of_metric.before,
-                labels_of_metric.after,
-                labels_of_metric.difference,
-                labels_of_metric.ratio,
-            ]
+            DifferenceLabels::new(&metric.label).by_word().map(|(_, label)| label)
         };
         metrics.iter().flat_map(changes).collect()
     } else {

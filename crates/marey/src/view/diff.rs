@@ -104,14 +104,11 @@ fn match_metrics(
     let common_metrics: Vec<ChosenMetric> =
         after.metrics.iter().filter(is_common).cloned().collect();
     if common_metrics.is_empty() {
-        return Err(Failure {
-            message: format!(
-                "{} and {} have no metric in common",
-                quote_path(after.file),
-                quote_path(before.file)
-            ),
-            hint: None,
-        });
+        return Err(Failure::new(format!(
+            "{} and {} have no metric in common",
+            quote_path(after.file),
+            quote_path(before.file)
+        )));
     }
     (after.metrics, after.omitted_metrics) = match request {
         MetricRequest::Default => {

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_model::profile::{Device, Meta, Overhead, Process};
+use marey_model::profile::{Device, Meta, Process};
 use marey_query::graph::{Cells, CellsByNode, DifferenceLabels, Graph};
+use marey_store::OverheadEntry;
 use serde::{Serialize, Serializer};
 
 use super::choose::ChosenMetric;
@@ -33,7 +34,7 @@ struct DocumentFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Cow<'a, str>>,
     process: Option<ProcessFields<'a>>,
-    overhead: Option<OverheadFields>,
+    overhead: Option<OverheadEntry>,
     #[serde(serialize_with = "as_map")]
     losses: &'a [(String, u64)],
     devices: Vec<DeviceFields<'a>>,
@@ -50,14 +51,6 @@ struct ProcessFields<'a> {
     start_unix_nanos: u64,
     duration_nanos: u64,
     complete: bool,
-}
-
-#[derive(Serialize)]
-struct OverheadFields {
-    events: u64,
-    scope_nanos: f64,
-    recording_nanos: u64,
-    flushing_nanos: u64,
 }
 
 #[derive(Serialize)]
@@ -120,7 +113,7 @@ impl JsonDocument<'_> {
             file: self.file.to_string_lossy(),
             before: self.before.map(Path::to_string_lossy),
             process: process.as_ref().map(process_fields),
-            overhead: overhead.as_ref().map(overhead_fields),
+            overhead: overhead.map(OverheadEntry::from),
             losses,
             devices: self.graph.devices().iter().map(device_fields).collect(),
             hidden_nodes: self.hidden_nodes,
@@ -140,13 +133,7 @@ impl JsonDocument<'_> {
         let empty_cells = || Cells::Values(vec![None; self.graph.nodes().len()]);
         let cells = |label: &str| self.graph.column(label).unwrap_or_else(empty_cells);
         let changes = |label: &str| {
-            let labels_of_metric = DifferenceLabels::new(label);
-            [
-                ("before", cells(&labels_of_metric.before)),
-                ("after", cells(&labels_of_metric.after)),
-                ("difference", cells(&labels_of_metric.difference)),
-                ("ratio", cells(&labels_of_metric.ratio)),
-            ]
+            DifferenceLabels::new(label).by_word().map(|(word, label)| (word, cells(&label)))
         };
         JsonColumns::Changes(labels.map(|label| (label, changes(label))).collect())
     }
@@ -161,15 +148,6 @@ fn process_fields(process: &Process) -> ProcessFields<'_> {
         start_unix_nanos: process.start_unix_nanos,
         duration_nanos: process.duration_nanos,
         complete: process.is_complete,
-    }
-}
-
-const fn overhead_fields(overhead: &Overhead) -> OverheadFields {
-    OverheadFields {
-        events: overhead.events,
-        scope_nanos: overhead.scope_nanos,
-        recording_nanos: overhead.recording_nanos,
-        flushing_nanos: overhead.flushing_nanos,
     }
 }
 

@@ -144,10 +144,7 @@ pub(super) fn cannot_show(file: &Path, error: &MetricError) -> Failure {
                 "only times with a unit in their name can be shown in s, ms, us and ns, and numbers in %".into(),
             ),
         },
-        MetricError::NotANumber { metric } => Failure {
-            message: format!("{file}: `{}` is not a number", printable(metric)),
-            hint: None,
-        },
+        MetricError::NotANumber { metric } => Failure::new(format!("{file}: `{}` is not a number", printable(metric))),
     }
 }
 
@@ -165,7 +162,7 @@ pub(super) fn cannot_filter(file: &Path, error: &FilterError) -> Failure {
             )
         }
     };
-    Failure { message, hint: None }
+    Failure::new(message)
 }
 
 fn list_names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {

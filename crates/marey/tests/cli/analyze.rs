@@ -5,11 +5,11 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::{Folder, marey, stdout, transcript};
+use crate::{Folder, json, printed, refusal, run, stdout};
 
 /// Returns the stdout of a command line.
 fn stdout_of(folder: &Folder, line: &str) -> String {
-    stdout(&transcript(&mut folder.marey(line))).to_owned()
+    stdout(&folder.run(line)).to_owned()
 }
 
 /// Returns a trace of twelve steps on one device. In each step of 1,000 µs an operator takes
@@ -52,29 +52,24 @@ fn traces_folder() -> Folder {
 #[test]
 fn without_a_run_the_newest_of_the_directory_is_analyzed() {
     let folder = traces_folder();
-    assert_snapshot!(transcript(&mut folder.marey("analyze")), @"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("analyze")), @"
     error: no run in this directory
     hint: name one, or record one: `marey run -d trace train.py`
     ");
     for name in ["after", "before"] {
-        transcript(&mut folder.marey(&format!("import {name}.json -o {name}.marey")));
+        folder.run(&format!("import {name}.json -o {name}.marey"));
     }
     // As the first opening of a run does.
     fs::File::create(folder.path("after.marey/touched")).unwrap();
-    let output = transcript(&mut folder.marey("analyze"));
+    let output = folder.run("analyze");
     assert!(output.contains("Analysis of before.marey"), "{output}");
     assert!(output.contains("the newest run here is `before.marey`"), "{output}");
 }
 
 #[test]
 fn a_report_has_operations_findings_and_remedies() {
-    let output = transcript(&mut traces_folder().marey("analyze after.json"));
-    assert_snapshot!(output, @r#"
-    exit code: 0
-    --- stdout ---
+    let output = traces_folder().run("analyze after.json");
+    assert_snapshot!(printed(&output), @r#"
     ============================================================
     Analysis of after.json
     ============================================================
@@ -169,15 +164,13 @@ fn a_report_has_operations_findings_and_remedies() {
            0       7           1       0.0218   11.0 ms  240 µs  0 ns   0.0 %    1     0           0
 
     ============================================================
-    --- stderr ---
     "#);
 }
 
 #[test]
 fn section_excludes_findings() {
-    let output = transcript(
-        &mut traces_folder().marey("analyze after.json --section devices --section steps --top 2"),
-    );
+    let output =
+        traces_folder().run("analyze after.json --section devices --section steps --top 2");
     assert_snapshot!(output, @r"
     exit code: 0
     --- stdout ---
@@ -201,9 +194,7 @@ fn the_suffix_implies_the_report_format() {
     for (name, first) in
         [("r.md", ""), ("r.html", "<!DOCTYPE html>"), ("r.json", "{"), ("r.txt", "Device time:")]
     {
-        let written = transcript(
-            &mut folder.marey(&format!("analyze after.json --section devices -o {name}")),
-        );
+        let written = folder.run(&format!("analyze after.json --section devices -o {name}"));
         assert_eq!(written, "exit code: 0\n--- stdout ---\n--- stderr ---\n");
         assert_eq!(read_text(&folder, name).lines().next(), Some(first), "{name}");
     }
@@ -221,7 +212,8 @@ fn the_suffix_implies_the_report_format() {
 fn invalid_thresholds_are_rejected() {
     let folder = traces_folder();
     let refused = |setting: &str| {
-        transcript(&mut folder.marey(&format!("analyze after.json --threshold {setting}")))
+        let analyzed = folder.run(&format!("analyze after.json --threshold {setting}"));
+        refusal(&analyzed).to_owned()
     };
     let settings = [
         "hot_operation.medium=1",
@@ -229,21 +221,12 @@ fn invalid_thresholds_are_rejected() {
         "hot_operation.medium_percent=x",
     ];
     assert_snapshot!(settings.map(refused).join("\n"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
     error: --threshold hot_operation.medium=1: no rule has a threshold `hot_operation.medium`; did you mean `hot_operation.medium_percent`, `hot_operation.high_percent`?
     hint: list the thresholds with `marey analyze --rules`
 
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
     error: --threshold hot_operation.medium_percent: expected RULE.NAME=NUMBER
     hint: list the thresholds with `marey analyze --rules`
 
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
     error: --threshold hot_operation.medium_percent=x: expected RULE.NAME=NUMBER
     hint: list the thresholds with `marey analyze --rules`
     ");
@@ -251,7 +234,7 @@ fn invalid_thresholds_are_rejected() {
 
 #[test]
 fn rules_are_listed_with_their_thresholds() {
-    let output = stdout(&transcript(&mut marey("analyze --rules"))).to_owned();
+    let output = stdout(&run("analyze --rules")).to_owned();
     let rules: Vec<&str> =
         output.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect();
     assert_eq!(rules.len(), marey_analysis::rules::ALL.len(), "{rules:?}");
@@ -259,12 +242,12 @@ fn rules_are_listed_with_their_thresholds() {
     // The reference page is generated by `marey analyze --rules -f md`.
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/rules.md");
     let page = std::fs::read_to_string(page).unwrap();
-    assert_eq!(stdout(&transcript(&mut marey("analyze --rules -f md"))).to_owned(), page);
+    assert_eq!(stdout(&run("analyze --rules -f md")).to_owned(), page);
 }
 
 #[test]
 fn compare_shows_two_runs_side_by_side() {
-    assert_snapshot!(transcript(&mut traces_folder().marey("compare before.json after.json")), @r"
+    assert_snapshot!(traces_folder().run("compare before.json after.json"), @r"
     exit code: 0
     --- stdout ---
     Profile Comparison
@@ -313,8 +296,7 @@ fn likely_renames_are_listed() {
 #[test]
 fn comparing_a_run_with_itself_shows_no_change() {
     let folder = traces_folder();
-    let json = stdout_of(&folder, "compare before.json before.json -f json");
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json = json(&folder.run("compare before.json before.json -f json"));
     let rows = |name: &str| json[name].as_array().unwrap().clone();
     assert!(rows("operations").iter().all(|row| row["category"] == "unchanged"));
     assert!(rows("metrics").iter().all(|row| row["significant"] != "yes"));
@@ -327,7 +309,7 @@ fn a_gate_passes_fails_or_is_inconclusive() {
     for name in ["before", "after"] {
         stdout_of(&folder, &format!("import {name}.json -o {name}.marey"));
     }
-    let check = |line: &str| transcript(&mut folder.marey(&format!("check {line}")));
+    let check = |line: &str| folder.run(&format!("check {line}"));
     assert_snapshot!(check("before.marey --baseline before.marey --fail-on step_time.p50>+3%"), @r"
     exit code: 0
     --- stdout ---
@@ -358,19 +340,17 @@ fn a_gate_passes_fails_or_is_inconclusive() {
 
     --- stderr ---
     ");
-    assert!(
-        check("after.marey --baseline before.marey --fail-on step_time.p50>+3%")
-            .starts_with("exit code: 1\n")
-    );
-    assert!(
-        check("after.marey --baseline before.marey --fail-on step_time.p99>+3%")
-            .starts_with("exit code: 3\n")
-    );
-    assert!(check("after.marey --baseline before.marey --fail-on step_time.p50>+3% --fail-on step_time.p99>+3%").starts_with("exit code: 1\n"));
-    assert!(
-        check("before.marey --baseline after.marey --fail-on step_time.p50>+3%")
-            .starts_with("exit code: 0\n")
-    );
+    for (line, exit_code) in [
+        ("after.marey --baseline before.marey --fail-on step_time.p50>+3%", 1),
+        ("after.marey --baseline before.marey --fail-on step_time.p99>+3%", 3),
+        (
+            "after.marey --baseline before.marey --fail-on step_time.p50>+3% --fail-on step_time.p99>+3%",
+            1,
+        ),
+        ("before.marey --baseline after.marey --fail-on step_time.p50>+3%", 0),
+    ] {
+        assert!(check(line).starts_with(&format!("exit code: {exit_code}\n")), "{line}");
+    }
 }
 
 #[test]
@@ -378,7 +358,7 @@ fn an_invalid_gate_has_an_error_position() {
     let folder = traces_folder();
     let refused = |condition: &str| {
         let line = format!("check after.json --baseline before.json --fail-on {condition}");
-        let transcript = transcript(&mut folder.marey(&line));
+        let transcript = folder.run(&line);
         transcript.lines().find(|line| line.starts_with("error")).unwrap().to_owned()
     };
     let conditions = ["step_tim>3%", "step_time.p50>3%", "step_time=3%", "gpu_memory.p50>1"];
@@ -388,17 +368,14 @@ fn an_invalid_gate_has_an_error_position() {
     error: invalid value 'step_time=3%' for '--fail-on <CONDITION>': bad condition `step_time=3%`, column 10: only `>` and `<` compare
     error: invalid value 'gpu_memory.p50>1' for '--fail-on <CONDITION>': bad condition `gpu_memory.p50>1`, column 12: `gpu_memory` has no statistic `p50`; it has peak, growth, growing
     ");
-    assert!(
-        transcript(&mut folder.marey("check after.json --fail-on step_time>+3%"))
-            .starts_with("exit code: 2\n")
-    );
+    assert!(folder.run("check after.json --fail-on step_time>+3%").starts_with("exit code: 2\n"));
 }
 
 #[test]
 fn check_also_writes_files_for_ci() {
     let folder = traces_folder();
     let line = "check after.json --baseline before.json --fail-on step_time.p50>+3% --junit j.xml --markdown c.md -f json";
-    let json: serde_json::Value = serde_json::from_str(&stdout_of(&folder, line)).unwrap();
+    let json = json(&folder.run(line));
     assert_eq!(json["exit_code"], 1);
     assert_eq!(json["verdicts"][0]["outcome"], "regression");
     assert!(read_text(&folder, "j.xml").contains("<failure message="));
@@ -428,5 +405,5 @@ fn a_section_that_exceeds_memory_is_listed_as_missing() {
     let page = stdout_of(&folder, "analyze trace.marey --memory-limit 16MiB -f md");
     assert!(page.contains("> Not in this report: the query needs more than 16 MiB"), "{page}");
     let alone = "analyze trace.marey --memory-limit 16MiB --section critical_path";
-    assert!(transcript(&mut folder.marey(alone)).starts_with("exit code: 2"));
+    assert!(folder.run(alone).starts_with("exit code: 2"));
 }

@@ -2,47 +2,38 @@
 
 use insta::assert_snapshot;
 
-use crate::{Folder, marey, recorded, transcript};
+use crate::{Folder, notes, printed, recorded, refusal, run};
 
 #[test]
 fn collect_reports_events_and_bytes() {
     let folder = Folder::with_run();
     let spool = folder.path("train.marey/spool/4242-0.spool");
     assert!(spool.exists());
-    assert_snapshot!(transcript(&mut folder.marey("collect train.marey")), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
-    `train.marey`: collected 10 events from 1 spool, 396 B
-    ");
+    assert_snapshot!(
+        notes(&folder.run("collect train.marey")),
+        @"`train.marey`: collected 10 events from 1 spool, 396 B"
+    );
     assert!(!spool.exists());
-    assert_snapshot!(transcript(&mut folder.marey("collect train.marey")), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
-    `train.marey`: nothing to collect
-    ");
+    assert_snapshot!(
+        notes(&folder.run("collect train.marey")),
+        @"`train.marey`: nothing to collect"
+    );
 }
 
 #[test]
 fn a_torn_end_is_a_warning_even_with_quiet() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
-    assert_snapshot!(transcript(&mut folder.marey("collect --quiet train.marey")), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
-    warning: `train.marey`: could not read 5 B at the ends of spools
-    ");
+    assert_snapshot!(
+        notes(&folder.run("collect --quiet train.marey")),
+        @"warning: `train.marey`: could not read 5 B at the ends of spools"
+    );
 }
 
 #[test]
 fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::with_run();
-    assert_snapshot!(transcript(&mut folder.marey("collect absent.marey train.marey")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("collect absent.marey train.marey")), @r"
     error: cannot open `absent.marey`: No such file or directory (os error 2)
     `train.marey`: collected 10 events from 1 spool, 396 B
     ");
@@ -50,9 +41,7 @@ fn a_failed_run_does_not_stop_the_others() {
 
 #[test]
 fn help_of_collect() {
-    assert_snapshot!(transcript(&mut marey("collect --help")), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("collect --help")), @r"
     Convert recorded spools to tables now
 
     Usage: marey collect [OPTIONS] <RUN>...
@@ -70,6 +59,5 @@ fn help_of_collect() {
     Examples:
       marey collect train.marey
       marey collect --quiet runs/*.marey
-    --- stderr ---
     ");
 }

@@ -2,16 +2,16 @@
 
 use insta::assert_snapshot;
 
-use crate::{AFTER, BEFORE, Folder, stdout};
+use crate::{AFTER, BEFORE, Folder, json, printed, refusal, stdout};
 
 const OTHER: &str = r#"[{"frame": {"name": "ROOT"}, "metrics": {"time (us)": 0}, "children": [
     {"frame": {"name": "gemm"}, "metrics": {"time (us)": 8, "note": "x"}, "children": []}]}, {}]"#;
 
 #[test]
 fn a_table_has_both_values_the_difference_and_the_ratio() {
-    assert_snapshot!(Folder::before_and_after().view("--diff-profile before.hatchet after.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(
+        printed(&Folder::before_and_after().view("--diff-profile before.hatchet after.hatchet")),
+        @r"
     before = before.hatchet
     after = after.hatchet
     time before    after  difference  ratio  count before  after  difference  ratio   change  name
@@ -20,8 +20,8 @@ fn a_table_has_both_values_the_difference_and_the_ratio() {
                   700 ns     +700 ns                           2          +2           added  ├─ new
          500 ns  2.00 µs    +1.50 µs  4.00×             1      1           0  1.00×           ├─ copy
          300 ns              -300 ns                    2                 -2         removed  └─ old
-    --- stderr ---
-    ");
+    "
+    );
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn sorting_by_value_puts_the_largest_slowdown_first() {
 #[test]
 fn json_and_csv_have_the_four_values_and_the_change() {
     let folder = Folder::before_and_after();
-    let json = folder.view("--json -m time --diff-profile before.hatchet after.hatchet");
-    let document: serde_json::Value = serde_json::from_str(stdout(&json)).unwrap();
+    let line = "--json -m time --diff-profile before.hatchet after.hatchet";
+    let document = json(&folder.view(line));
     assert_eq!(
         (&document["file"], &document["before"]),
         (&"after.hatchet".into(), &"before.hatchet".into())
@@ -83,73 +83,57 @@ fn json_and_csv_have_the_four_values_and_the_change() {
     assert_snapshot!(found("gemm"), @r#"{"change":null,"depth":1,"id":2,"kind":null,"metrics":{"time (ns) (inc)":{"after":5000.0,"before":8000.0,"difference":-3000.0,"ratio":0.625}},"name":"gemm","parent":0}"#);
     assert_snapshot!(found("new"), @r#"{"change":"added","depth":1,"id":3,"kind":null,"metrics":{"time (ns) (inc)":{"after":700.0,"before":null,"difference":700.0,"ratio":null}},"name":"new","parent":0}"#);
     assert_snapshot!(found("old"), @r#"{"change":"removed","depth":1,"id":4,"kind":null,"metrics":{"time (ns) (inc)":{"after":null,"before":300.0,"difference":-300.0,"ratio":null}},"name":"old","parent":0}"#);
-    assert_snapshot!(folder.view("--csv -m time --diff-profile before.hatchet after.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(
+        printed(&folder.view("--csv -m time --diff-profile before.hatchet after.hatchet")),
+        @r"
     file,id,parent,depth,name,kind,change,time (ns) (inc) before,time (ns) (inc) after,time (ns) (inc) difference,time (ns) (inc) ratio
     after.hatchet,0,,0,ROOT,,,8800.0,7700.0,-1100.0,0.875
     after.hatchet,2,0,1,gemm,,,8000.0,5000.0,-3000.0,0.625
     after.hatchet,3,0,1,new,,added,,700.0,700.0,
     after.hatchet,1,0,1,copy,,,500.0,2000.0,1500.0,4.0
     after.hatchet,4,0,1,old,,removed,300.0,,-300.0,
-    --- stderr ---
-    ");
+    "
+    );
 }
 
 #[test]
 fn both_sides_must_have_the_same_metric() {
     let folder = Folder::new(&[("a.hatchet", AFTER), ("b.hatchet", OTHER)]);
-    assert_snapshot!(folder.view("-m count -diff b.hatchet a.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.view("-m count -diff b.hatchet a.hatchet")), @r"
     error: `b.hatchet` has no metric `count`
     hint: available: `time`, `note`, `total`, `self`
     ");
-    assert_snapshot!(folder.view("-m time -diff b.hatchet a.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.view("-m time -diff b.hatchet a.hatchet")), @r"
     error: `b.hatchet` has `time (us) (inc)` where `a.hatchet` has `time (ns) (inc)`
     hint: request times in one unit, such as `time/ms`
     ");
-    assert_snapshot!(folder.view("-diff b.hatchet a.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: `a.hatchet` and `b.hatchet` have no metric in common
-    ");
+    assert_snapshot!(
+        refusal(&folder.view("-diff b.hatchet a.hatchet")),
+        @"error: `a.hatchet` and `b.hatchet` have no metric in common"
+    );
     assert_eq!(
         stdout(&folder.view("-m time/us -diff b.hatchet a.hatchet -i gemm")),
         "-0.300 ROOT\n└─ -3.000 gemm\n\n"
     );
-    assert_snapshot!(folder.view("-m note --layout table -diff b.hatchet b.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: `b.hatchet`: `note` is not a number
-    ");
+    assert_snapshot!(
+        refusal(&folder.view("-m note --layout table -diff b.hatchet b.hatchet")),
+        @"error: `b.hatchet`: `note` is not a number"
+    );
 }
 
 #[test]
 fn diff_takes_exactly_one_readable_file() {
     let folder = Folder::new(&[("a.hatchet", AFTER), ("b.hatchet", BEFORE)]);
-    assert_snapshot!(folder.view("--diff-profile a.hatchet b.hatchet a.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: --diff-profile takes exactly one other file
-    ");
-    assert_snapshot!(folder.view("--diff-profile absent.hatchet a.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot read `absent.hatchet`: No such file or directory (os error 2)
-    ");
-    assert_snapshot!(folder.view("-m time -i new --diff-profile b.hatchet a.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: the filters remove all nodes of `b.hatchet`: no name matches `new`
-    ");
+    assert_snapshot!(
+        refusal(&folder.view("--diff-profile a.hatchet b.hatchet a.hatchet")),
+        @"error: --diff-profile takes exactly one other file"
+    );
+    assert_snapshot!(
+        refusal(&folder.view("--diff-profile absent.hatchet a.hatchet")),
+        @"error: cannot read `absent.hatchet`: No such file or directory (os error 2)"
+    );
+    assert_snapshot!(
+        refusal(&folder.view("-m time -i new --diff-profile b.hatchet a.hatchet")),
+        @"error: the filters remove all nodes of `b.hatchet`: no name matches `new`"
+    );
 }

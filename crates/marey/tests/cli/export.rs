@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use insta::assert_snapshot;
 use marey_model::profile::NodeId;
 
-use crate::{BEFORE, Folder, marey, stdout, transcript};
+use crate::{BEFORE, Folder, assert_success, notes, printed, refusal, run, stdout};
 
 /// Removes sizes, which depend on the writers.
 fn without_size(transcript: &str) -> String {
@@ -29,10 +29,7 @@ fn calls(folder: &Folder, file: &str, name: &str) -> Option<String> {
 fn the_name_implies_the_format_and_omissions_are_warnings() {
     let folder = Folder::with_run();
     let line = "export train.marey -o train.collapsed";
-    assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(without_size(notes(&folder.run(line))), @r"
     warning: collapsed cannot represent 3 metric values
     warning: collapsed cannot represent 3 step numbers
     wrote `train.collapsed`, SIZE
@@ -42,15 +39,11 @@ fn the_name_implies_the_format_and_omissions_are_warnings() {
     train;step 3000000
     train;step;forward 3000000
     ");
-    assert_snapshot!(transcript(&mut folder.marey(line)), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run(line)), @r"
     error: `train.collapsed` already exists
     hint: replace it with --force, or choose another path with -o
     ");
-    let forced = transcript(&mut folder.marey(&format!("{line} --force")));
-    assert!(forced.starts_with("exit code: 0\n"), "{forced}");
+    assert_success(&folder.run(&format!("{line} --force")));
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
 }
 
@@ -59,9 +52,7 @@ fn every_readable_format_survives_export_and_import() {
     let folder = Folder::with_run();
     for format in marey_formats::Format::ALL.into_iter().filter(|format| format.is_writable()) {
         let name = format.as_str();
-        let exported =
-            transcript(&mut folder.marey(&format!("export train.marey -f {name} -o {name}.out")));
-        assert!(exported.starts_with("exit code: 0\n"), "{name}: {exported}");
+        assert_success(&folder.run(&format!("export train.marey -f {name} -o {name}.out")));
         let written = folder.path(&format!("{name}.out"));
         assert!(written.exists(), "{name}");
         if format.is_readable() {
@@ -73,17 +64,14 @@ fn every_readable_format_survives_export_and_import() {
 #[test]
 fn gz_compresses_and_stdout_is_a_file() {
     let folder = Folder::with_run();
-    let plain = transcript(&mut folder.marey("export train.marey -f csv -o -"));
-    transcript(&mut folder.marey("export train.marey -o spans.csv.gz"));
+    let plain = folder.run("export train.marey -f csv -o -");
+    folder.run("export train.marey -o spans.csv.gz");
     let mut unpacked = String::new();
     let packed = fs::File::open(folder.path("spans.csv.gz")).unwrap();
     GzDecoder::new(packed).read_to_string(&mut unpacked).unwrap();
     assert!(unpacked.lines().count() > 7, "{unpacked}");
     assert_eq!(stdout(&plain), unpacked);
-    assert_snapshot!(transcript(&mut folder.marey("export train.marey -o -")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("export train.marey -o -")), @r"
     error: stdout needs a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
@@ -92,12 +80,10 @@ fn gz_compresses_and_stdout_is_a_file() {
 #[test]
 fn a_folder_gets_a_file_with_the_default_name() {
     let folder = Folder::with_run();
-    transcript(&mut folder.marey("merge train.marey train.marey -o job.marey"));
+    folder.run("merge train.marey train.marey -o job.marey");
     fs::create_dir(folder.path("out")).unwrap();
     let names = |format: &str| {
-        let line = format!("export job.marey -f {format} -o out/");
-        let exported = transcript(&mut folder.marey(&line));
-        assert!(exported.starts_with("exit code: 0\n"), "{exported}");
+        assert_success(&folder.run(&format!("export job.marey -f {format} -o out/")));
         let mut names: Vec<String> = Vec::new();
         for entry in fs::read_dir(folder.path("out")).unwrap() {
             let entry = entry.unwrap();
@@ -111,10 +97,7 @@ fn a_folder_gets_a_file_with_the_default_name() {
     assert_eq!(names("tensorboard"), ["events.out.tfevents.1700000000.node1.marey"]);
     assert_eq!(names("speedscope"), ["job.speedscope.json"]);
     assert_eq!(names("pprof"), ["job.pb.gz"]);
-    assert_snapshot!(transcript(&mut folder.marey("export job.marey -o out")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("export job.marey -o out")), @r"
     error: the name `out` does not imply a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
@@ -123,15 +106,10 @@ fn a_folder_gets_a_file_with_the_default_name() {
 #[test]
 fn a_missing_folder_is_created() {
     let folder = Folder::with_run();
-    let line = "export train.marey -f kineto -o new/one/";
-    let exported = transcript(&mut folder.marey(line));
-    assert!(exported.starts_with("exit code: 0\n"), "{exported}");
+    assert_success(&folder.run("export train.marey -f kineto -o new/one/"));
     assert!(folder.path("new/one/node1_4242-0.1700000000000.pt.trace.json.gz").is_file());
     // No folder is created if there is nothing to write.
-    assert_snapshot!(transcript(&mut folder.marey("export train.marey -o other/")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("export train.marey -o other/")), @r"
     error: the name `other/` does not imply a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
@@ -142,19 +120,14 @@ fn a_missing_folder_is_created() {
 fn tensorboard_output_is_a_folder_with_any_name() {
     let folder = Folder::with_run();
     let line = "export train.marey -f tensorboard -o logs";
-    assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
-    wrote `logs/events.out.tfevents.1700000000.node1.marey`, SIZE
-    ");
+    assert_snapshot!(
+        without_size(notes(&folder.run(line))),
+        @"wrote `logs/events.out.tfevents.1700000000.node1.marey`, SIZE"
+    );
     let file = "logs/events.out.tfevents.1700000000.node1.marey";
     assert!(folder.path(file).is_file());
     let line = format!("export train.marey -o {file}");
-    assert_snapshot!(transcript(&mut folder.marey(&line)), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run(&line)), @r"
     error: `logs/events.out.tfevents.1700000000.node1.marey` already exists
     hint: replace it with --force, or choose another path with -o
     ");
@@ -175,44 +148,29 @@ fn a_time_range_is_exported_alone() {
         ("--ranks 0", "Int(3)"),
     ] {
         let line = format!("export train.marey -o part.hatchet --force {options}");
-        let exported = transcript(&mut folder.marey(&line));
-        assert!(exported.starts_with("exit code: 0\n"), "{options}: {exported}");
+        assert_success(&folder.run(&line));
         assert_eq!(calls(&folder, "part.hatchet", "step").as_deref(), Some(steps), "{options}");
     }
-    let refused =
-        |options| transcript(&mut folder.marey(&format!("export train.marey -o x.svg {options}")));
-    assert_snapshot!(refused("--steps 7"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    let refused = |options| folder.run(&format!("export train.marey -o x.svg {options}"));
+    assert_snapshot!(refusal(&refused("--steps 7")), @r"
     error: the run has none of the selected steps
     hint: its steps are 0 to 2
     ");
-    assert_snapshot!(refused("--ranks 0,5"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&refused("--ranks 0,5")), @r"
     error: the run has no rank 5
     hint: its only rank is 0
     ");
-    assert_snapshot!(refused("--from 2s --to 1s"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: the start must be before the end
-    ");
+    assert_snapshot!(
+        refusal(&refused("--from 2s --to 1s")),
+        @"error: the start must be before the end"
+    );
 }
 
 #[test]
 fn files_are_converted_between_formats() {
     let folder = Folder::new(&[("b.hatchet", BEFORE)]);
     let line = "export b.hatchet -o b.hatchet_msgpack";
-    assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
-    wrote `b.hatchet_msgpack`, SIZE
-    ");
+    assert_snapshot!(without_size(notes(&folder.run(line))), @"wrote `b.hatchet_msgpack`, SIZE");
     let from_json = folder.view("-m time,count b.hatchet");
     let from_msgpack = folder.view("-m time,count b.hatchet_msgpack");
     assert_eq!(from_msgpack, from_json);
@@ -221,24 +179,19 @@ fn files_are_converted_between_formats() {
 #[test]
 fn ambiguous_options_are_errors() {
     let folder = Folder::with_run();
-    assert_snapshot!(transcript(&mut folder.marey("export train.marey -o train.txt")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("export train.marey -o train.txt")), @r"
     error: the name `train.txt` does not imply a format
     hint: choose one with --format: kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, svg, csv, json, hatchet, hatchet-msgpack, tensorboard
     ");
-    let unknown = transcript(&mut folder.marey("export train.marey -f xls -o x"));
+    let unknown = folder.run("export train.marey -f xls -o x");
     assert!(
         unknown.starts_with("exit code: 2\n") && unknown.contains("[possible values: kineto, ")
     );
-    assert_snapshot!(transcript(&mut folder.marey("export train.marey -o no/such/x.csv")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot write `no/such/x.csv`: No such file or directory (os error 2)
-    ");
-    let output = transcript(&mut folder.marey("export train.marey -o x.csv --steps 1 --from 1s"));
+    assert_snapshot!(
+        refusal(&folder.run("export train.marey -o no/such/x.csv")),
+        @"error: cannot write `no/such/x.csv`: No such file or directory (os error 2)"
+    );
+    let output = folder.run("export train.marey -o x.csv --steps 1 --from 1s");
     assert!(output.contains("cannot be used with"), "{output}");
 }
 
@@ -247,17 +200,14 @@ fn format_aliases_are_accepted() {
     let folder = Folder::with_run();
     for format in ["chrome-trace", "csv", "tensorboard"] {
         let line = format!("export train.marey --format {format} --output out.{format}");
-        let exported = transcript(&mut folder.marey(&line));
-        assert!(exported.starts_with("exit code: 0\n"), "{exported}");
+        assert_success(&folder.run(&line));
         assert!(fs::metadata(folder.path(&format!("out.{format}"))).unwrap().len() > 0);
     }
 }
 
 #[test]
 fn help_of_export() {
-    assert_snapshot!(transcript(&mut marey("export --help")), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("export --help")), @r"
     Convert a run to another format
 
     Usage: marey export [OPTIONS] --output <OUT> <RUN>
@@ -292,6 +242,5 @@ fn help_of_export() {
     A TIME is relative to the start of the run (1.5s, 200ms, 30us, 5ns, 2min) or in whole nanoseconds
     since 1970. --steps 10:12 selects from the start of step 10 to the end of step 12. Events that
     overlap the time range are included. Data that the format cannot represent is counted on stderr.
-    --- stderr ---
     ");
 }

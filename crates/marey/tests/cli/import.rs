@@ -7,7 +7,10 @@ use std::process::{Child, Command, Stdio};
 
 use insta::assert_snapshot;
 
-use crate::{AFTER, BEFORE, Folder, kill, marey, stdout, transcript};
+use crate::{
+    AFTER, BEFORE, Folder, assert_success, json, kill, notes, printed, refusal, run, stdout,
+    transcript,
+};
 
 /// Returns a trace of a rank with a skewed clock: an operator, and a collective that ends when
 /// it does on other ranks.
@@ -37,28 +40,21 @@ fn without_size(transcript: &str) -> String {
 #[test]
 fn a_run_is_next_to_the_file_and_replaces_another_only_with_force() {
     let folder = Folder::new(&[("a/stacks.folded", "main;run 3\nmain 1\n")]);
-    assert_snapshot!(without_size(&transcript(&mut folder.marey("import a/stacks.folded"))), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
-    wrote `a/stacks.marey`, 2 events, SIZE
-    ");
-    let query = "query a/stacks.marey -f csv";
+    assert_snapshot!(
+        without_size(notes(&folder.run("import a/stacks.folded"))),
+        @"wrote `a/stacks.marey`, 2 events, SIZE"
+    );
     let sql = "SELECT path, count FROM flame ORDER BY path";
-    assert_snapshot!(stdout(&transcript(folder.marey(query).arg(sql))), @r"
+    assert_snapshot!(folder.csv("a/stacks.marey", sql), @r"
     path,count
     main,4
     main/run,3
     ");
-    assert_snapshot!(transcript(&mut folder.marey("import a/stacks.folded")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("import a/stacks.folded")), @r"
     error: `a/stacks.marey` already exists
     hint: replace it with --force, or choose another path with -o
     ");
-    let forced = transcript(&mut folder.marey("import --force a/stacks.folded"));
-    assert!(forced.starts_with("exit code: 0\n"), "{forced}");
+    assert_success(&folder.run("import --force a/stacks.folded"));
     // No hidden folder and no old run is left.
     assert_eq!(fs::read_dir(folder.path("a")).unwrap().count(), 2);
 }
@@ -66,20 +62,15 @@ fn a_run_is_next_to_the_file_and_replaces_another_only_with_force() {
 #[test]
 fn only_runs_are_replaced() {
     let folder = Folder::new(&[("b.hatchet", BEFORE), ("mine/notes.txt", "mine")]);
-    assert_snapshot!(transcript(&mut folder.marey("import b.hatchet -o mine --force")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("import b.hatchet -o mine --force")), @r"
     error: `mine` is not a run
     hint: --force replaces only runs
     ");
     assert_eq!(fs::read(folder.path("mine/notes.txt")).unwrap(), b"mine");
-    assert_snapshot!(transcript(&mut folder.marey("import b.hatchet -o no/such/run")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot create `no/such/run`: No such file or directory (os error 2)
-    ");
+    assert_snapshot!(
+        refusal(&folder.run("import b.hatchet -o no/such/run")),
+        @"error: cannot create `no/such/run`: No such file or directory (os error 2)"
+    );
 }
 
 #[test]
@@ -87,19 +78,18 @@ fn clocks_of_ranks_are_aligned_with_notes() {
     let files = [("r0.json", rank(0, 0)), ("r1.json", rank(1, 250_000))];
     let folder = Folder::new(&files);
     let line = "import r0.json r1.json -o job.marey --json";
-    let imported = transcript(&mut folder.marey(line));
+    let imported = folder.run(line);
     assert_snapshot!(without_size(imported.split_once("--- stderr ---\n").unwrap().1), @r"
     `r0.json`: clock shifted by 0 ns
     `r1.json`: clock shifted by -250 ms
     wrote `job.marey`, 6 events, SIZE
     ");
-    let report: serde_json::Value = serde_json::from_str(stdout(&imported)).unwrap();
+    let report = json(&imported);
     assert_eq!(report["run"], "job.marey");
     assert_eq!(report["files"][1]["alignment_nanos"], -250_000_000);
     assert_eq!(report["files"][1]["format"], "kineto");
     let sql = "SELECT count(DISTINCT start_nanos) AS starts, count(*) AS spans FROM spans";
-    let answer = transcript(folder.marey("query job.marey -f csv").arg(sql));
-    assert_eq!(stdout(&answer), "starts,spans\n1,2\n");
+    assert_eq!(folder.csv("job.marey", sql), "starts,spans\n1,2\n");
 }
 
 #[test]
@@ -107,15 +97,11 @@ fn losses_are_one_line_with_file_offset_and_cause() {
     let full_trace = rank(0, 0);
     let cut_offset = full_trace.rfind("\"Seq\"").unwrap();
     let folder = Folder::new(&[("cut.json", &full_trace[..cut_offset])]);
-    assert_snapshot!(without_size(&transcript(&mut folder.marey("import cut.json"))), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(without_size(notes(&folder.run("import cut.json"))), @r"
     warning: `cut.json`: byte 399: the file ends early (the rest is skipped)
     wrote `cut.marey`, 1 event, SIZE
     ");
-    let info = transcript(&mut folder.marey("info cut.json --json"));
-    let info: serde_json::Value = serde_json::from_str(stdout(&info)).unwrap();
+    let info = json(&folder.run("info cut.json --json"));
     assert_eq!(
         (&info["losses"]["truncated_files"], &info["format"]),
         (&1.into(), &"kineto".into())
@@ -125,25 +111,18 @@ fn losses_are_one_line_with_file_offset_and_cause() {
 #[test]
 fn unusable_files_are_one_line_and_exit_code_2() {
     let folder = Folder::new(&[("notes.txt", "hello world"), ("a.hatchet", "[{\"frame\": 5}]")]);
-    assert_snapshot!(transcript(&mut folder.marey("import notes.txt")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("import notes.txt")), @r"
     error: cannot read `notes.txt`: its content is of no known format
     hint: marey reads its own runs and packs, and kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, hatchet, hatchet-msgpack, memory-snapshot, flight-recorder
     ");
-    assert_snapshot!(transcript(&mut folder.marey("import a.hatchet")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot read `a.hatchet` as a .hatchet profile: byte 11: expected the frame, found a whole number
-    ");
-    assert_snapshot!(transcript(&mut folder.marey("import absent.json")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot read `absent.json`: No such file or directory (os error 2)
-    ");
+    assert_snapshot!(
+        refusal(&folder.run("import a.hatchet")),
+        @"error: cannot read `a.hatchet` as a .hatchet profile: byte 11: expected the frame, found a whole number"
+    );
+    assert_snapshot!(
+        refusal(&folder.run("import absent.json")),
+        @"error: cannot read `absent.json`: No such file or directory (os error 2)"
+    );
     // No files are left.
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
 }
@@ -153,12 +132,7 @@ fn stdin_is_imported() {
     let folder = Folder::new(&[("b.hatchet", BEFORE)]);
     let stdin = || Stdio::from(fs::File::open(folder.path("b.hatchet")).unwrap());
     let imported = transcript(folder.marey("import -").stdin(stdin()));
-    assert_snapshot!(without_size(&imported), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
-    wrote `stdin.marey`, 8 events, SIZE
-    ");
+    assert_snapshot!(without_size(notes(&imported)), @"wrote `stdin.marey`, 8 events, SIZE");
     let info = transcript(folder.marey("info -").stdin(stdin()));
     assert!(
         stdout(&info).starts_with("-: a run, a .hatchet profile, schema version 1\n"),
@@ -214,26 +188,20 @@ fn sighup_is_ignored_under_nohup() {
 fn a_file_given_twice_is_imported_twice() {
     let folder = Folder::new(&[("r0.json", rank(0, 0))]);
     let line = "import r0.json ./r0.json r0.json -o job.marey";
-    assert_snapshot!(without_size(&transcript(&mut folder.marey(line))), @r"
-    exit code: 0
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(without_size(notes(&folder.run(line))), @r"
     `r0.json`: clock shifted by 0 ns
     `./r0.json`: clock not aligned: no collectives in common with the other files
     `r0.json`: clock not aligned: no collectives in common with the other files
     wrote `job.marey`, 9 events, SIZE
     ");
     let sql = "SELECT count(*) AS spans, count(DISTINCT process_id) AS processes FROM spans";
-    let answer = transcript(folder.marey("query job.marey -f csv").arg(sql));
-    assert_eq!(stdout(&answer), "spans,processes\n3,3\n");
+    assert_eq!(folder.csv("job.marey", sql), "spans,processes\n3,3\n");
     // A pipe would be split between its readers.
     let line = "import - r0.json /dev/stdin -o torn.marey";
-    assert_snapshot!(transcript(folder.marey(line).stdin(Stdio::piped())), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: `/dev/stdin` is given twice but can be read only once
-    ");
+    assert_snapshot!(
+        refusal(&transcript(folder.marey(line).stdin(Stdio::piped()))),
+        @"error: `/dev/stdin` is given twice but can be read only once"
+    );
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 2);
 }
 
@@ -243,7 +211,7 @@ fn every_command_that_takes_a_run_takes_a_file() {
     let sql = "SELECT name, duration_nanos FROM spans";
     let answer = transcript(folder.marey("query r0.json -f csv").arg(sql));
     assert_eq!(stdout(&answer), "name,duration_nanos\naten::mm,50000\n");
-    assert_snapshot!(transcript(&mut folder.marey("view r0.json")), @r"
+    assert_snapshot!(folder.run("view r0.json"), @r"
     exit code: 0
     --- stdout ---
     r0.json: rank 0, pid 10, 4.00 ms
@@ -254,31 +222,28 @@ fn every_command_that_takes_a_run_takes_a_file() {
     --- stderr ---
     warning: 1 unmatched activities: Activities of devices whose launch is not in the imported file or was not recorded; they have no context
     ");
-    let packed = transcript(&mut folder.marey("pack r0.json"));
+    let packed = folder.run("pack r0.json");
     assert!(packed.contains("wrote `r0.marey.zip`, "), "{packed}");
     let pack_output = transcript(folder.marey("query r0.marey.zip -f csv").arg(sql));
     assert_eq!(pack_output, answer);
     let samples = "SELECT sum(value) AS nanos FROM samples WHERE name = 'time (ns)'";
-    let samples = transcript(folder.marey("query b.hatchet -f csv").arg(samples));
-    assert_eq!(stdout(&samples), "nanos\n8800.0\n");
+    assert_eq!(folder.csv("b.hatchet", samples), "nanos\n8800.0\n");
 }
 
 #[test]
 fn a_run_is_viewed_like_its_profile() {
     let folder = Folder::new(&[("a.hatchet", AFTER)]);
-    transcript(&mut folder.marey("import a.hatchet"));
-    let file_output = transcript(&mut folder.marey("view -m time,count a.hatchet"));
-    let run_output = transcript(&mut folder.marey("view -m time,count a.marey"));
+    folder.run("import a.hatchet");
+    let file_output = folder.run("view -m time,count a.hatchet");
+    let run_output = folder.run("view -m time,count a.marey");
     assert_eq!(run_output.replace("a.marey", "a.hatchet"), file_output);
-    let difference = "view -m time --diff-profile a.hatchet a.marey";
-    let difference = transcript(&mut folder.marey(difference));
-    assert!(difference.starts_with("exit code: 0\n"), "{difference}");
+    assert_success(&folder.run("view -m time --diff-profile a.hatchet a.marey"));
 }
 
 #[test]
 fn a_recorded_run_can_be_viewed() {
     let folder = Folder::with_run();
-    assert_snapshot!(transcript(&mut folder.marey("view train.marey")), @r"
+    assert_snapshot!(folder.run("view train.marey"), @r"
     exit code: 0
     --- stdout ---
     train.marey: train.py --epochs 3, rank 0, pid 4242 on node1, 50.0 ms
@@ -291,15 +256,13 @@ fn a_recorded_run_can_be_viewed() {
     warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     overhead: 1.86 µs recording 31 events (120 ns a scope), 45.0 µs writing, 0.09 % of 50.0 ms
     ");
-    let listed = transcript(&mut folder.marey("view --list train.marey"));
+    let listed = folder.run("view --list train.marey");
     assert!(stdout(&listed).contains("tokens"), "{listed}");
 }
 
 #[test]
 fn help_of_import() {
-    assert_snapshot!(transcript(&mut marey("import --help")), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("import --help")), @r"
     Convert files of other formats to a run
 
     Usage: marey import [OPTIONS] <FILE>...
@@ -322,6 +285,5 @@ fn help_of_import() {
     Perfetto; speedscope, pprof and collapsed stacks; .hatchet files; memory snapshots of PyTorch; dumps
     of NCCL's flight recorder; each optionally compressed with gzip. Every command that takes a run
     also takes such a file; an imported run opens faster.
-    --- stderr ---
     ");
 }

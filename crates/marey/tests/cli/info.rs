@@ -4,8 +4,7 @@ use insta::assert_snapshot;
 use marey_model::run::MANIFEST;
 use std::fs;
 
-use crate::recorded;
-use crate::{Folder, marey, stdout, transcript};
+use crate::{Folder, json, printed, recorded, refusal, run};
 
 /// Removes sizes from a transcript, which change with the Parquet writer.
 fn without_sizes(transcript: &str) -> String {
@@ -21,7 +20,7 @@ fn without_sizes(transcript: &str) -> String {
 #[test]
 fn info_summarises_a_run() {
     let folder = Folder::with_run();
-    let output = transcript(&mut folder.marey("info train.marey"));
+    let output = folder.run("info train.marey");
     assert_snapshot!(without_sizes(&output), @r"
     exit code: 0
     --- stdout ---
@@ -49,21 +48,21 @@ fn info_summarises_a_run() {
     --- stderr ---
     warning: 7 trace buffer full: Scopes and metric values that are missing from a trace because their thread's buffer was full
     ");
-    let second_output = transcript(&mut folder.marey("info train.marey"));
+    let second_output = folder.run("info train.marey");
     assert_eq!(output, second_output);
 }
 
 #[test]
 fn an_impossible_overhead_is_shown_as_unknown() {
     let folder = Folder::with_run();
-    transcript(&mut folder.marey("info train.marey"));
+    folder.run("info train.marey");
     let manifest = folder.path("train.marey").join(MANIFEST);
     let text = fs::read_to_string(&manifest).unwrap();
     // The only thread ran for 50 ms.
     let wrong = text.replace("1860", "95950000");
     assert_ne!(wrong, text);
     fs::write(manifest, wrong).unwrap();
-    let output = transcript(&mut folder.marey("info train.marey"));
+    let output = folder.run("info train.marey");
     let overhead = output.lines().find(|line| line.starts_with("  overhead")).unwrap();
     assert_snapshot!(overhead, @"  overhead   unknown (the estimate, 120 ns a scope, 96.0 ms in all, exceeds the time of all threads), 45.0 µs writing");
 }
@@ -71,9 +70,9 @@ fn an_impossible_overhead_is_shown_as_unknown() {
 #[test]
 fn info_summarises_a_pack() {
     let folder = Folder::with_run();
-    transcript(&mut folder.marey("pack train.marey"));
-    let run_output = transcript(&mut folder.marey("info train.marey"));
-    let pack_output = transcript(&mut folder.marey("info train.marey.zip"));
+    folder.run("pack train.marey");
+    let run_output = folder.run("info train.marey");
+    let pack_output = folder.run("info train.marey.zip");
     let as_run =
         pack_output.replace("train.marey.zip", "train.marey").replace("one file", "a folder");
     assert_eq!(as_run, run_output);
@@ -83,7 +82,7 @@ fn info_summarises_a_pack() {
 fn losses_are_warnings() {
     let folder = Folder::new::<&str>(&[]);
     recorded::write_torn(&folder.path("train.marey"));
-    let output = transcript(&mut folder.marey("info train.marey"));
+    let output = folder.run("info train.marey");
     let (_, stderr) = output.split_once("--- stderr ---\n").unwrap();
     assert_snapshot!(stderr, @r"
     warning: 1 of 1 processes did not end properly
@@ -95,8 +94,7 @@ fn losses_are_warnings() {
 #[test]
 fn json_output_is_complete() {
     let folder = Folder::with_run();
-    let output = transcript(&mut folder.marey("info --json train.marey"));
-    let json: serde_json::Value = serde_json::from_str(stdout(&output)).unwrap();
+    let json = json(&folder.run("info --json train.marey"));
     assert_eq!(json["path"], "train.marey");
     assert_eq!(json["is_pack"], false);
     assert_eq!(json["schema_version"], 1);
@@ -120,26 +118,19 @@ fn json_output_is_complete() {
 #[test]
 fn other_files_are_named_in_the_error() {
     let folder = Folder::new(&[("notes.txt", "hello"), ("empty/x", "")]);
-    assert_snapshot!(transcript(&mut folder.marey("info notes.txt")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("info notes.txt")), @r"
     error: cannot read `notes.txt`: its content is of no known format
     hint: marey reads its own runs and packs, and kineto, chrome-trace, perfetto, speedscope, pprof, collapsed, hatchet, hatchet-msgpack, memory-snapshot, flight-recorder
     ");
-    assert_snapshot!(transcript(&mut folder.marey("info empty")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: `empty` is not a run: it is a folder without a manifest
-    ");
+    assert_snapshot!(
+        refusal(&folder.run("info empty")),
+        @"error: `empty` is not a run: it is a folder without a manifest"
+    );
 }
 
 #[test]
 fn help_of_info() {
-    assert_snapshot!(transcript(&mut marey("info --help")), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("info --help")), @r"
     Summarise a run
 
     Usage: marey info [OPTIONS] <RUN>
@@ -154,6 +145,5 @@ fn help_of_info() {
     Examples:
       marey info train.marey
       marey info --json train.marey | jq .tables
-    --- stderr ---
     ");
 }

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::{Folder, stdout, view};
+use crate::{Folder, printed, stdout, view};
 
 #[test]
 fn metrics_precede_names_in_the_requested_order() {
@@ -91,15 +91,12 @@ fn texts_replace_numbers_and_control_characters_are_escaped() {
     let content = br#"[{"frame": {"name": "ROOT"}, "metrics": {}, "children": [
         {"frame": {"name": "a\u001b[2J\n\u202eb"}, "metrics": {"note": "x\ty\u2066", "n": 1}, "children": []}]}]"#;
     let folder = Folder::new(&[("t.hatchet", content)]);
-    assert_snapshot!(folder.view("-m note,n --print-sorted t.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&folder.view("-m note,n --print-sorted t.hatchet")), @r"
     nan nan ROOT
     └─ x\ty\u{2066} 1.000 a\u{1b}[2J\n\u{202e}b
 
     Sorted kernels by metric note
     a\u{1b}[2J\n\u{202e}b                                                                                     x\ty\u{2066}
-    --- stderr ---
     ");
 }
 
@@ -165,9 +162,7 @@ fn several_files_are_lines_only_on_request() {
 
 #[test]
 fn list_prints_the_metrics_of_a_file() {
-    assert_snapshot!(view("--list minimal.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&view("--list minimal.hatchet")), @r"
     Available inclusive metrics:
     - bytes
     - count
@@ -177,7 +172,6 @@ fn list_prints_the_metrics_of_a_file() {
     - name
     - device_id
     - device_type
-    --- stderr ---
     ");
     assert_snapshot!(view("-l minimal.hatchet absent.hatchet minimal.hatchet_msgpack"), @r"
     exit code: 2

@@ -5,16 +5,14 @@ use std::process::{Command, Stdio};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::{AFTER, Folder, marey, stdout, transcript, view};
+use crate::{AFTER, Folder, json, marey, printed, refusal, stdout, transcript, view};
 
 #[test]
 fn json_has_the_requested_metrics() {
-    assert_snapshot!(view("--json -d 1 -m wall_total,tokens train.hatchet"), @r#"
-    exit code: 0
-    --- stdout ---
-    {"file":"train.hatchet","process":{"pid":4242,"rank":3,"host":"node7","argv":["train.py","--steps","100"],"start_unix_nanos":1785000000000000000,"duration_nanos":78000000000,"complete":true},"overhead":{"events":40302,"scope_nanos":200.5,"recording_nanos":8060400,"flushing_nanos":1200000},"losses":{"nodes":0,"unmatched_exits":3},"devices":[],"hidden_nodes":5,"nodes":[{"id":0,"parent":null,"depth":0,"name":"ROOT","kind":"root","metrics":{"tokens (inc)":409600}}]}
-    --- stderr ---
-    "#);
+    assert_snapshot!(
+        printed(&view("--json -d 1 -m wall_total,tokens train.hatchet")),
+        @r#"{"file":"train.hatchet","process":{"pid":4242,"rank":3,"host":"node7","argv":["train.py","--steps","100"],"start_unix_nanos":1785000000000000000,"duration_nanos":78000000000,"complete":true},"overhead":{"events":40302,"scope_nanos":200.5,"recording_nanos":8060400,"flushing_nanos":1200000},"losses":{"nodes":0,"unmatched_exits":3},"devices":[],"hidden_nodes":5,"nodes":[{"id":0,"parent":null,"depth":0,"name":"ROOT","kind":"root","metrics":{"tokens (inc)":409600}}]}"#
+    );
 }
 
 #[test]
@@ -40,9 +38,7 @@ fn csv_quotes_what_needs_it_and_names_the_file() {
          "children": []}]}]"#;
     let folder =
         Folder::new(&[("n.hatchet", &content[..]), ("runs/after.hatchet", AFTER.as_bytes())]);
-    assert_snapshot!(folder.view("--csv n.hatchet runs/after.hatchet"), @r#"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&folder.view("--csv n.hatchet runs/after.hatchet")), @r#"
     file,id,parent,depth,name,kind,note,shape,loss,time (ns) (inc),count (inc)
     n.hatchet,0,,0,ROOT,,,,,,
     n.hatchet,1,0,1,"a, ""b""
@@ -51,25 +47,19 @@ fn csv_quotes_what_needs_it_and_names_the_file() {
     runs/after.hatchet,2,0,1,gemm,,,,,5000,4
     runs/after.hatchet,3,0,1,new,,,,,700,2
     runs/after.hatchet,1,0,1,copy,,,,,2000,1
-    --- stderr ---
     "#);
 }
 
 #[test]
 fn filters_apply_to_rows() {
     let folder = Folder::before_and_after();
-    assert_snapshot!(
-        folder.view("--csv -m time/us,count --sort value -t 1 -f function_line after.hatchet"),
-        @r"
-    exit code: 0
-    --- stdout ---
+    let line = "--csv -m time/us,count --sort value -t 1 -f function_line after.hatchet";
+    assert_snapshot!(printed(&folder.view(line)), @r"
     file,id,parent,depth,name,kind,time/us (inc),count (inc)
     after.hatchet,0,,0,ROOT,,7.700000000000001,5
     after.hatchet,2,0,1,gemm,,5.000000000000001,4
     after.hatchet,1,0,1,copy,,2.0000000000000004,1
-    --- stderr ---
-    "
-    );
+    ");
 }
 
 #[test]
@@ -91,8 +81,7 @@ fn json_writes_infinity_as_text_and_nan_as_null() {
         {"frame": {"name": "a"}, "metrics": {"x": Infinity, "l": [0.5, -Infinity, NaN]}, "children": []},
         {"frame": {"name": "b"}, "metrics": {"x": NaN, "y": 1}, "children": []}]}]"#;
     let folder = Folder::new(&[("f.hatchet", content)]);
-    let output = folder.view("--json f.hatchet");
-    let document: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let document = json(&folder.view("--json f.hatchet"));
     let metrics: Vec<String> = document["nodes"]
         .as_array()
         .unwrap()
@@ -107,8 +96,7 @@ fn json_writes_infinity_as_text_and_nan_as_null() {
             r#"{"y":1}"#
         ]
     );
-    let compared = folder.view("--json -m x -diff f.hatchet f.hatchet");
-    let document: Value = serde_json::from_str(stdout(&compared)).unwrap();
+    let document = json(&folder.view("--json -m x -diff f.hatchet f.hatchet"));
     let of_root = &document["nodes"][0]["metrics"]["x (inc)"];
     assert_eq!(
         of_root.to_string(),
@@ -150,8 +138,7 @@ fn memory_is_proportional_to_the_file_with_many_metrics() {
 
     for (file, label, on_root) in [("wide.hatchet", "m7", 0), ("summed.hatchet", "m7 (inc)", WIDE)]
     {
-        let json = view(&format!("--json {file}"));
-        let document: Value = serde_json::from_str(stdout(&json)).unwrap();
+        let document = json(&view(&format!("--json {file}")));
         let nodes = document["nodes"].as_array().unwrap();
         let metrics = |at: usize| nodes[at]["metrics"].as_object().unwrap();
         assert_eq!((nodes.len(), metrics(0).len()), (WIDE + 1, on_root));
@@ -168,24 +155,15 @@ fn memory_is_proportional_to_the_file_with_many_metrics() {
     let compared = view("-d 1 --diff-profile wide.hatchet wide.hatchet");
     assert!(compared.contains("\n19,992 more metrics: see --list\n"), "{compared}");
 
-    assert_snapshot!(view("--csv wide.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&view("--csv wide.hatchet")), @r"
     error: 20,000 columns for 20,001 nodes are 400,020,000 cells
     hint: select metrics with --metrics
     ");
-    assert_snapshot!(view("--json --diff-profile wide.hatchet wide.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&view("--json --diff-profile wide.hatchet wide.hatchet")), @r"
     error: 80,000 columns for 20,001 nodes are 1,600,080,000 cells
     hint: select metrics with --metrics
     ");
-    assert_snapshot!(view("-m nope wide.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&view("-m nope wide.hatchet")), @r"
     error: `wide.hatchet` has no metric `nope`
     hint: available: `m0`, `m1`, `m2`, `m3`, `m4`, `m5`, `m6`, `m7`, `m8`, `m9`, `m10`, `m11`, `m12`, `m13`, `m14`, `m15`, `m16`, `m17`, `m18`, `m19` and 19,980 more: see --list
     ");
@@ -198,8 +176,7 @@ fn memory_is_proportional_to_the_file_with_many_metrics() {
 
 #[test]
 fn only_the_host_can_be_recorded() {
-    let list = view("--list-backends --json");
-    let entries: Value = serde_json::from_str(stdout(&list)).unwrap();
+    let entries = json(&view("--list-backends --json"));
     let entries = entries.as_array().unwrap();
     let can_start = |entry: &&Value| entry["can_start"] == true;
     assert_eq!(entries.len(), 6);

@@ -63,9 +63,14 @@ fn transcript(command: &mut Command) -> String {
     text
 }
 
+/// Runs a command line of `marey`, in the folder with the examples.
+fn run(line: &str) -> String {
+    transcript(&mut marey(line))
+}
+
 /// Runs `marey view` on the examples.
 fn view(line: &str) -> String {
-    transcript(&mut marey(&format!("view {line}")))
+    run(&format!("view {line}"))
 }
 
 /// A folder with test files.
@@ -112,8 +117,19 @@ impl Folder {
         command
     }
 
+    /// Runs a command line of `marey`, in this folder.
+    fn run(&self, line: &str) -> String {
+        transcript(&mut self.marey(line))
+    }
+
     fn view(&self, line: &str) -> String {
-        transcript(&mut self.marey(&format!("view {line}")))
+        self.run(&format!("view {line}"))
+    }
+
+    /// Returns the rows of a query of a run or file, as CSV.
+    fn csv(&self, run: &str, sql: &str) -> String {
+        let transcript = transcript(self.marey(&format!("query {run} -f csv")).arg(sql));
+        stdout(&transcript).to_owned()
     }
 
     /// Runs `marey query train.marey SQL` with options and an empty stdin.
@@ -126,4 +142,34 @@ impl Folder {
 fn stdout(transcript: &str) -> &str {
     let (_, rest) = transcript.split_once("--- stdout ---\n").unwrap();
     rest.split_once("--- stderr ---\n").unwrap().0
+}
+
+/// Returns the JSON document that a command prints.
+fn json(transcript: &str) -> serde_json::Value {
+    serde_json::from_str(stdout(transcript)).unwrap()
+}
+
+#[track_caller]
+fn assert_success(transcript: &str) {
+    assert!(transcript.starts_with("exit code: 0\n"), "{transcript}");
+}
+
+/// Returns the stdout of a command that succeeds without a message. It ends with one newline.
+fn printed(transcript: &str) -> &str {
+    let rest = transcript.strip_prefix("exit code: 0\n--- stdout ---\n");
+    let printed = rest.and_then(|rest| rest.strip_suffix("\n--- stderr ---\n"));
+    assert!(printed.is_some_and(|printed| !printed.ends_with('\n')), "{transcript}");
+    printed.unwrap()
+}
+
+/// Returns the messages of a command that succeeds and prints nothing else.
+fn notes(transcript: &str) -> &str {
+    let notes = transcript.strip_prefix("exit code: 0\n--- stdout ---\n--- stderr ---\n");
+    notes.unwrap_or_else(|| panic!("{transcript}"))
+}
+
+/// Returns the messages of a command that is refused and prints nothing else.
+fn refusal(transcript: &str) -> &str {
+    let refusal = transcript.strip_prefix("exit code: 2\n--- stdout ---\n--- stderr ---\n");
+    refusal.unwrap_or_else(|| panic!("{transcript}"))
 }

@@ -4,40 +4,35 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::{BEFORE, Folder, marey, recorded, stdout, transcript};
+use crate::{BEFORE, Folder, printed, recorded, refusal, run};
 
 #[test]
 fn runs_packs_and_files_are_merged() {
     let folder = Folder::with_run();
     recorded::write(&folder.path("other.marey"));
-    transcript(&mut folder.marey("pack other.marey"));
+    folder.run("pack other.marey");
     fs::write(folder.path("b.hatchet"), BEFORE).unwrap();
-    let merged =
-        transcript(&mut folder.marey("merge train.marey other.marey.zip b.hatchet -o all.marey"));
+    let merged = folder.run("merge train.marey other.marey.zip b.hatchet -o all.marey");
     assert!(merged.contains("wrote `all.marey`, 28 events, "), "{merged}");
     let sql = "SELECT name, count FROM top WHERE name IN ('forward', 'gemm') ORDER BY name";
-    assert_snapshot!(stdout(&transcript(folder.marey("query all.marey -f csv").arg(sql))), @r"
+    assert_snapshot!(folder.csv("all.marey", sql), @r"
     name,count
     forward,6
     gemm,4
     ");
     let processes = "SELECT count(*) AS processes FROM processes";
-    let processes = transcript(folder.marey("query all.marey -f csv").arg(processes));
-    assert_eq!(stdout(&processes), "processes\n3\n");
+    assert_eq!(folder.csv("all.marey", processes), "processes\n3\n");
 }
 
 #[test]
 fn a_run_is_replaced_only_with_force() {
     let folder = Folder::with_run();
-    assert_snapshot!(transcript(&mut folder.marey("merge train.marey -o train.marey")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.run("merge train.marey -o train.marey")), @r"
     error: `train.marey` already exists
     hint: replace it with --force, or choose another path with -o
     ");
     let line = "merge train.marey train.marey -o train.marey --force";
-    let forced = transcript(&mut folder.marey(line));
+    let forced = folder.run(line);
     assert!(forced.contains("wrote `train.marey`, 20 events, "), "{forced}");
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 1);
 }
@@ -45,20 +40,16 @@ fn a_run_is_replaced_only_with_force() {
 #[test]
 fn a_missing_run_leaves_no_output() {
     let folder = Folder::with_run();
-    assert_snapshot!(transcript(&mut folder.marey("merge train.marey absent -o all.marey")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot open `absent`: No such file or directory (os error 2)
-    ");
+    assert_snapshot!(
+        refusal(&folder.run("merge train.marey absent -o all.marey")),
+        @"error: cannot open `absent`: No such file or directory (os error 2)"
+    );
     assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 1);
 }
 
 #[test]
 fn help_of_merge() {
-    assert_snapshot!(transcript(&mut marey("merge --help")), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("merge --help")), @r"
     Merge several runs into one
 
     Usage: marey merge [OPTIONS] --output <RUN> <RUN>...
@@ -78,6 +69,5 @@ fn help_of_merge() {
 
     Equal names and calling contexts are unified; times are kept. The clocks of files of other formats
     are aligned with each other, as by `marey import`.
-    --- stderr ---
     ");
 }

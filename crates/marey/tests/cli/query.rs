@@ -13,30 +13,25 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 use insta::assert_snapshot;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
-use crate::{Folder, kill, marey, stdout, transcript};
+use crate::{Folder, kill, printed, refusal, run, stdout, transcript};
 
 const STEPS: &str = "SELECT number, duration_nanos, path FROM steps ORDER BY number";
 
 #[test]
 fn rows_are_a_table_by_default() {
     let folder = Folder::with_run();
-    assert_snapshot!(folder.query(STEPS, ""), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&folder.query(STEPS, "")), @r"
     number  duration_nanos  path
          0         1000000  train/step
          1         2000000  train/step
          2         3000000  train/step
-    --- stderr ---
     ");
     // The first query has collected the run.
     assert_eq!(folder.query(STEPS, ""), folder.query(STEPS, "-f table"));
-    assert_snapshot!(folder.query("SELECT * FROM steps WHERE number > 5", ""), @r"
-    exit code: 0
-    --- stdout ---
-    number  start_nanos  end_nanos  duration_nanos  path  thread  pid  rank  process_id  thread_id  context_id
-    --- stderr ---
-    ");
+    assert_snapshot!(
+        printed(&folder.query("SELECT * FROM steps WHERE number > 5", "")),
+        @"number  start_nanos  end_nanos  duration_nanos  path  thread  pid  rank  process_id  thread_id  context_id"
+    );
 }
 
 #[test]
@@ -106,10 +101,7 @@ fn files_are_in_the_format_of_their_suffix_and_read_back() {
     folder.query(STEPS, "-o steps.dat -f jsonl");
     let jsonl = fs::read_to_string(folder.path("steps.dat")).unwrap();
     assert_eq!(jsonl, stdout(&folder.query(STEPS, "-f jsonl")));
-    assert_snapshot!(folder.query(STEPS, "-o steps.dat"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.query(STEPS, "-o steps.dat")), @r"
     error: the suffix of `steps.dat` does not imply a format
     hint: choose one with -f: table, csv, json, jsonl, arrow or parquet
     ");
@@ -135,12 +127,10 @@ fn an_output_file_appears_when_it_is_complete() {
     fs::set_permissions(folder.path("out/steps.csv"), PermissionsExt::from_mode(0o600)).unwrap();
 
     let divided = "SELECT 1 / (number - 2) FROM steps ORDER BY number";
-    assert_snapshot!(folder.query(divided, "-o out/steps.csv"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: a number was divided by zero
-    ");
+    assert_snapshot!(
+        refusal(&folder.query(divided, "-o out/steps.csv")),
+        @"error: a number was divided by zero"
+    );
     assert_eq!(fs::read_to_string(folder.path("out/steps.csv")).unwrap(), "before");
     assert_eq!(files(), ["steps.csv"]);
 
@@ -149,18 +139,14 @@ fn an_output_file_appears_when_it_is_complete() {
     assert_eq!(fs::read_to_string(folder.path("out/steps.csv")).unwrap(), "x\n1\n");
     assert!(folder.path("out/link.csv").is_symlink());
 
-    assert_snapshot!(folder.query(STEPS, "-o absent/steps.csv"), @r#"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot write `absent/steps.csv`: No such file or directory (os error 2)
-    "#);
-    assert_snapshot!(folder.query(STEPS, "-f csv -o out"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot write `out`: is a directory
-    ");
+    assert_snapshot!(
+        refusal(&folder.query(STEPS, "-o absent/steps.csv")),
+        @"error: cannot write `absent/steps.csv`: No such file or directory (os error 2)"
+    );
+    assert_snapshot!(
+        refusal(&folder.query(STEPS, "-f csv -o out")),
+        @"error: cannot write `out`: is a directory"
+    );
     assert_eq!(stdout(&folder.query("SELECT 1 AS x", "-f csv -o /dev/stdout")), "x\n1\n");
 }
 
@@ -182,12 +168,10 @@ fn the_query_is_read_from_stdin() {
         assert_eq!(child.wait_with_output().unwrap().stdout, b"n\n7\n", "{line}");
     }
     let mut empty = folder.marey("query train.marey");
-    assert_snapshot!(transcript(empty.stdin(Stdio::null())), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: stdin is empty, expected a query
-    ");
+    assert_snapshot!(
+        refusal(&transcript(empty.stdin(Stdio::null()))),
+        @"error: stdin is empty, expected a query"
+    );
 }
 
 #[test]
@@ -217,39 +201,25 @@ fn rows_beyond_the_limit_are_cut_with_a_warning() {
 #[test]
 fn invalid_queries_are_errors_with_hints() {
     let folder = Folder::with_run();
-    assert_snapshot!(folder.query("SELECT nam FROM spans", ""), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.query("SELECT nam FROM spans", "")), @r"
     error: there is no column `nam`
     hint: did you mean one of name, name_id?
     ");
-    assert_snapshot!(folder.query("SELECT name FROM span", ""), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.query("SELECT name FROM span", "")), @r"
     error: there is no table `span`
     hint: did you mean `spans`?
     ");
-    assert_snapshot!(folder.query("DELETE FROM spans", ""), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.query("DELETE FROM spans", "")), @r"
     error: marey queries read only: DELETE is refused
     hint: use SELECT, WITH, VALUES, EXPLAIN, SHOW or DESCRIBE
     ");
     let syntax = folder.query("SELECT name,, FROM spans", "");
     assert!(syntax.contains("error: ") && syntax.starts_with("exit code: 2\n"), "{syntax}");
-    assert_snapshot!(transcript(&mut marey("query absent.marey x")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: cannot open `absent.marey`: No such file or directory (os error 2)
-    ");
-    assert_snapshot!(transcript(&mut folder.marey("train.marey")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(
+        refusal(&run("query absent.marey x")),
+        @"error: cannot open `absent.marey`: No such file or directory (os error 2)"
+    );
+    assert_snapshot!(refusal(&folder.run("train.marey")), @r"
     error: `train.marey` is not a Python program
     hint: to open it, run `marey query train.marey`
     ");
@@ -266,18 +236,12 @@ fn a_query_beyond_the_memory_limit_has_a_hint() {
 #[test]
 fn invalid_options_are_errors() {
     let folder = Folder::with_run();
-    assert_snapshot!(folder.query(STEPS, "--memory-limit much"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.query(STEPS, "--memory-limit much")), @r"
     error: invalid value 'much' for '--memory-limit <SIZE>': expected a size such as `2GiB`, `512MiB` or `100000`
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(folder.query(STEPS, "-f xml"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&folder.query(STEPS, "-f xml")), @r"
     error: invalid value 'xml' for '--format <FORMAT>'
       [possible values: table, csv, json, jsonl, arrow, parquet]
 
@@ -316,9 +280,7 @@ fn ctrl_c_cancels_a_query() {
 
 #[test]
 fn help_of_query() {
-    assert_snapshot!(transcript(&mut marey("query --help")), @r#"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("query --help")), @r#"
     Query a run with SQL
 
     Usage: marey query [OPTIONS] <RUN> [SQL]
@@ -347,6 +309,5 @@ fn help_of_query() {
       marey schema                                         List all tables
 
     Queries cannot modify the run. Times are in nanoseconds since 1970.
-    --- stderr ---
     "#);
 }

@@ -3,11 +3,11 @@
 use insta::assert_snapshot;
 use marey_model::table::{stored, view};
 
-use crate::{marey, stdout, transcript};
+use crate::{json, printed, refusal, run, stdout};
 
 #[test]
 fn the_list_has_every_table_once_by_its_query_name() {
-    let output = transcript(&mut marey("schema"));
+    let output = run("schema");
     let lines = stdout(&output).lines().filter(|line| line.starts_with(' '));
     let names: Vec<_> = lines.map(|line| line.split_whitespace().next().unwrap()).collect();
     for view in view::ALL {
@@ -21,9 +21,7 @@ fn the_list_has_every_table_once_by_its_query_name() {
 
 #[test]
 fn a_table_has_a_line_for_each_column() {
-    assert_snapshot!(transcript(&mut marey("schema steps")), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("schema steps")), @r"
     steps: Training steps.
       number          UINTEGER        Step number in the process, from 0.
       start_nanos     BIGINT          Start time.
@@ -36,31 +34,25 @@ fn a_table_has_a_line_for_each_column() {
       process_id      UINTEGER        Process (`processes.id`).
       thread_id       UINTEGER        Thread (`threads.id`).
       context_id      UINTEGER        Context node (`contexts.id`).
-    --- stderr ---
     ");
-    let raw = transcript(&mut marey("schema raw.steps"));
+    let raw = run("schema raw.steps");
     assert!(raw.contains("\nraw.steps: ") && raw.lines().count() == 10, "{raw}");
-    assert_snapshot!(transcript(&mut marey("schema stesp")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&run("schema stesp")), @r"
     error: there is no table `stesp`
     hint: did you mean one of steps, step_summary, step_times?
     ");
-    let raw = transcript(&mut marey("schema raw.metric"));
+    let raw = run("schema raw.metric");
     assert!(raw.contains("hint: did you mean one of raw.metrics, "), "{raw}");
-    let unlike = transcript(&mut marey("schema zzz"));
+    let unlike = run("schema zzz");
     assert!(unlike.contains("hint: the tables are spans, flame, top, "), "{unlike}");
 }
 
 #[test]
 fn json_output_is_complete() {
-    let all_tables: serde_json::Value =
-        serde_json::from_str(stdout(&transcript(&mut marey("schema --json")))).unwrap();
+    let all_tables = json(&run("schema --json"));
     let in_raw = all_tables.as_array().unwrap().iter().filter(|table| table["schema"] == "raw");
     assert_eq!(in_raw.count(), stored::ALL.len());
-    let one_table: serde_json::Value =
-        serde_json::from_str(stdout(&transcript(&mut marey("schema spans --json")))).unwrap();
+    let one_table = json(&run("schema spans --json"));
     assert_eq!(one_table.as_array().unwrap().len(), 1);
     assert_eq!(one_table[0]["is_view"], true);
     let rank = one_table[0]["columns"].as_array().unwrap().iter().find(|it| it["name"] == "rank");
@@ -70,9 +62,7 @@ fn json_output_is_complete() {
 
 #[test]
 fn help_of_schema() {
-    assert_snapshot!(transcript(&mut marey("schema --help")), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("schema --help")), @r"
     Describe the tables and columns of runs
 
     Usage: marey schema [OPTIONS] [TABLE]
@@ -88,6 +78,5 @@ fn help_of_schema() {
       marey schema                List all tables
       marey schema spans          List the columns of a table
       marey schema --json         Print everything for programs
-    --- stderr ---
     ");
 }

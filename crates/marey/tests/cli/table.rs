@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::{Folder, view};
+use crate::{Folder, printed, view};
 
 #[test]
 fn a_profile_of_marey() {
@@ -25,15 +25,12 @@ fn a_profile_of_marey() {
 
 #[test]
 fn a_profile_of_proton() {
-    assert_snapshot!(view("minimal.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&view("minimal.hatchet")), @r"
     minimal.hatchet
        time  count  name
     1.00 µs      1  ROOT
     1.00 µs      1  └─ s
     1.00 µs      1     └─ k
-    --- stderr ---
     ");
 }
 
@@ -59,16 +56,13 @@ fn chosen_metrics_sorted_and_cut() {
 #[test]
 fn siblings_are_in_recording_order_by_default() {
     let folder = Folder::before_and_after();
-    assert_snapshot!(folder.view("after.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&folder.view("after.hatchet")), @r"
     after.hatchet
        time  count  name
     7.70 µs      7  ROOT
     5.00 µs      4  ├─ gemm
      700 ns      2  ├─ new
     2.00 µs      1  └─ copy
-    --- stderr ---
     ");
     let names = |order: &str| -> Vec<String> {
         let text = folder.view(&format!("--sort {order} after.hatchet"));
@@ -119,9 +113,7 @@ fn a_threshold_keeps_ancestors() {
 
 #[test]
 fn a_sorted_list_follows_the_tree() {
-    assert_snapshot!(view("--print-sorted minimal.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&view("--print-sorted minimal.hatchet")), @r"
     minimal.hatchet
        time  count  name
     1.00 µs      1  ROOT
@@ -131,16 +123,13 @@ fn a_sorted_list_follows_the_tree() {
     Sorted kernels by metric time (ns) (inc)
     s                                                                                                         1e+03
     k                                                                                                         1e+03
-    --- stderr ---
     ");
 }
 
 #[test]
 fn files_are_shown_side_by_side() {
     let folder = Folder::before_and_after();
-    assert_snapshot!(folder.view("before.hatchet after.hatchet"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&folder.view("before.hatchet after.hatchet")), @r"
     before = before.hatchet
     after = after.hatchet
     before: time  after: time  before: count  after: count  name
@@ -149,7 +138,6 @@ fn files_are_shown_side_by_side() {
           500 ns      2.00 µs              1             1  ├─ copy
           300 ns                           2                ├─ old
                        700 ns                            2  └─ new
-    --- stderr ---
     ");
 }
 
@@ -163,17 +151,14 @@ fn no_file_has_the_short_name_of_another() {
     };
     let trio = [("a.hatchet", file(1)), ("a.hatchet.bak", file(2)), ("a.hatchet_msgpack", file(3))];
     assert_snapshot!(
-        Folder::new(&trio).view("a.hatchet a.hatchet.bak a.hatchet_msgpack"),
+        printed(&Folder::new(&trio).view("a.hatchet a.hatchet.bak a.hatchet_msgpack")),
         @r"
-    exit code: 0
-    --- stdout ---
     a.hatchet
     a.hatchet.bak
     a.hatchet_msgpack
     a.hatchet: time  a.hatchet.bak: time  a.hatchet_msgpack: time  name
                1 ns                 2 ns                     3 ns  ROOT
                1 ns                 2 ns                     3 ns  └─ k
-    --- stderr ---
     "
     );
 }
@@ -181,17 +166,14 @@ fn no_file_has_the_short_name_of_another() {
 #[test]
 fn files_with_equal_names_are_numbered() {
     assert_snapshot!(
-        view("-m total --layout table minimal.hatchet minimal.hatchet_msgpack"),
+        printed(&view("-m total --layout table minimal.hatchet minimal.hatchet_msgpack")),
         @r"
-    exit code: 0
-    --- stdout ---
     minimal.hatchet
     minimal.hatchet_msgpack
     minimal.hatchet: total  minimal.hatchet_msgpack: total  name
                    1.00 µs                         1.00 µs  ROOT
                    1.00 µs                         1.00 µs  └─ s
                    1.00 µs                         1.00 µs     └─ k
-    --- stderr ---
     "
     );
 }

@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::{marey, transcript};
+use crate::{printed, run};
 
 /// Runs `marey triton mem-spaces` on the examples.
 fn mem_spaces(line: &str) -> String {
-    transcript(&mut marey(&format!("triton mem-spaces {line}")))
+    run(&format!("triton mem-spaces {line}"))
 }
 
 #[test]
@@ -36,9 +36,7 @@ fn memory_spaces_are_a_table() {
 
 #[test]
 fn memory_spaces_are_json_on_request() {
-    assert_snapshot!(mem_spaces("ptx/calls.triton36.sm90.ptx --json"), @r#"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&mem_spaces("ptx/calls.triton36.sm90.ptx --json")), @r#"
     [
       {
         "file": "ptx/calls.triton36.sm90.ptx",
@@ -107,7 +105,6 @@ fn memory_spaces_are_json_on_request() {
         ]
       }
     ]
-    --- stderr ---
     "#);
 }
 

@@ -5,15 +5,13 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 
-use crate::{DATA, marey, transcript, view};
+use crate::{DATA, assert_success, marey, printed, refusal, run, transcript, view};
 
 const FAKE_PYTHONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python");
 
 #[test]
 fn help_lists_commands_and_examples() {
-    assert_snapshot!(transcript(&mut marey("--help")), @r#"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&run("--help")), @r#"
     One profiler for AI workloads, from the Python line to the GPU kernel
 
     Usage: marey <COMMAND>
@@ -80,25 +78,18 @@ fn help_lists_commands_and_examples() {
 
     Exit codes: 0 success, 2 bad usage or an unreadable or unwritable file, 130 interrupted.
     `run` exits with the code of the program; `check` and `doctor` have further codes, see their help.
-    --- stderr ---
     "#);
-    assert_eq!(transcript(&mut marey("help")), transcript(&mut marey("--help")));
-    assert_eq!(transcript(&mut marey("")), transcript(&mut marey("--help")));
+    assert_eq!(run("help"), run("--help"));
+    assert_eq!(run(""), run("--help"));
 }
 
 #[test]
 fn values_are_inspected_and_nothing_is_evaluated() {
-    assert_snapshot!(transcript(&mut marey("eval 4242 print(1)")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&run("eval 4242 print(1)")), @r"
     error: marey runs no code in other processes: there is no `marey eval`
     hint: `marey inspect 4242 EXPR` reads a value from outside, such as model.layers[3].weight
     ");
-    assert_snapshot!(transcript(&mut marey("inspect 4242 print(1)")), @r#"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&run("inspect 4242 print(1)")), @r#"
     error: `print(1)` cannot be inspected: a call would run code of the program, in column 6
     hint: names, attributes and indexes can be read, such as model.layers[3].weight, config["lr"] and args[-1]
     "#);
@@ -106,9 +97,7 @@ fn values_are_inspected_and_nothing_is_evaluated() {
 
 #[test]
 fn help_of_run_and_doctor_needs_no_python() {
-    assert_snapshot!(transcript(marey("run -n name --help").env("PATH", "")), @r#"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&transcript(marey("run -n name --help").env("PATH", ""))), @r#"
     Profile a Python program, a module or a command
 
     Usage: marey run [OPTIONS] SCRIPT [ARGS]...
@@ -177,11 +166,8 @@ fn help_of_run_and_doctor_needs_no_python() {
     lines that begin with "marey: ".
 
     The exit code is that of the program; 2 for bad usage, 126 or 127 if a command cannot be started.
-    --- stderr ---
     "#);
-    assert_snapshot!(transcript(marey("doctor --help").env("PATH", "")), @r#"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&transcript(marey("doctor --help").env("PATH", ""))), @r#"
     Check what can be recorded on this machine, and how to fix the rest
 
     Usage: marey doctor [OPTIONS]
@@ -198,31 +184,28 @@ fn help_of_run_and_doctor_needs_no_python() {
     with a command that fixes it.
 
     The exit code is 1 if a line is "broken", 2 for bad usage, else 0.
-    --- stderr ---
     "#);
-    assert_eq!(transcript(&mut marey("help run")), transcript(&mut marey("run --help")));
-    assert_eq!(transcript(&mut marey("help doctor")), transcript(&mut marey("doctor -h")));
+    assert_eq!(run("help run"), run("run --help"));
+    assert_eq!(run("help doctor"), run("doctor -h"));
 }
 
 #[test]
 fn each_command_has_a_description_and_examples() {
-    let list = transcript(&mut marey("help"));
+    let list = run("help");
     let verbs = list.split_once("Commands:").unwrap().1.split_once("\n\n").unwrap().0;
     let verbs: Vec<_> = verbs.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert!(verbs.len() > 15, "{verbs:?}");
     for verb in verbs.into_iter().filter(|verb| *verb != "help") {
-        let help = transcript(&mut marey(&format!("{verb} --help")));
-        assert!(help.starts_with("exit code: 0\n"), "{help}");
+        let help = run(&format!("{verb} --help"));
+        assert_success(&help);
         assert!(help.contains("\nExamples:\n  marey "), "{verb} has no examples");
-        assert_eq!(help, transcript(&mut marey(&format!("help {verb}"))), "{verb}");
+        assert_eq!(help, run(&format!("help {verb}")), "{verb}");
     }
 }
 
 #[test]
 fn help_of_view() {
-    assert_snapshot!(view("--help"), @r"
-    exit code: 0
-    --- stdout ---
+    assert_snapshot!(printed(&view("--help")), @r"
     Show profiles as trees
 
     Usage: marey view [OPTIONS] [FILE]...
@@ -272,24 +255,13 @@ fn help_of_view() {
     scope including everything inside it; `self` excludes inner scopes. Derived metrics, where the file
     has their sources: time/s (ms, us, ns), avg_time/s, cpu_time/s, flop/s, gflop16/s, tbyte/s and the
     like, util, and METRIC/% of any metric.
-    --- stderr ---
     ");
 }
 
 #[test]
 fn version() {
-    assert_snapshot!(transcript(&mut marey("--version")), @r"
-    exit code: 0
-    --- stdout ---
-    marey 0.1.0
-    --- stderr ---
-    ");
-    assert_snapshot!(view("-V"), @r"
-    exit code: 0
-    --- stdout ---
-    marey view 0.1.0
-    --- stderr ---
-    ");
+    assert_snapshot!(printed(&run("--version")), @"marey 0.1.0");
+    assert_snapshot!(printed(&view("-V")), @"marey view 0.1.0");
 }
 
 #[test]
@@ -312,18 +284,12 @@ fn marey_viewer_is_an_alias_of_view() {
 
 #[test]
 fn bad_usage_exits_with_2() {
-    assert_snapshot!(view("-t much minimal.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&view("-t much minimal.hatchet")), @r"
     error: invalid value 'much' for '--threshold <VALUE>': expected a number or percentage
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(view(""), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&view("")), @r"
     error: the following required arguments were not provided:
       <FILE>...
 
@@ -331,26 +297,18 @@ fn bad_usage_exits_with_2() {
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(view("--json --csv minimal.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&view("--json --csv minimal.hatchet")), @r"
     error: the argument '--json' cannot be used with '--csv'
 
     Usage: marey view --json <FILE>...
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(view("-i a -e b minimal.hatchet"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
-    error: --include and --exclude cannot be used together
-    ");
-    assert_snapshot!(transcript(&mut marey("veiw x.hatchet")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(
+        refusal(&view("-i a -e b minimal.hatchet")),
+        @"error: --include and --exclude cannot be used together"
+    );
+    assert_snapshot!(refusal(&run("veiw x.hatchet")), @r"
     error: unrecognized subcommand 'veiw'
 
       tip: a similar subcommand exists: 'view'
@@ -363,22 +321,19 @@ fn bad_usage_exits_with_2() {
 
 #[test]
 fn running_a_profile_suggests_marey_view() {
-    assert_snapshot!(transcript(&mut marey("minimal.hatchet")), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&run("minimal.hatchet")), @r"
     error: `minimal.hatchet` is not a Python program
     hint: to open it, run `marey view minimal.hatchet`
     ");
-    let with_folder = transcript(&mut marey("./minimal.hatchet_msgpack -d 1"));
+    let with_folder = run("./minimal.hatchet_msgpack -d 1");
     assert!(with_folder.ends_with("run `marey view ./minimal.hatchet_msgpack`\n"), "{with_folder}");
-    let absent = transcript(&mut marey("absent.hatchet"));
+    let absent = run("absent.hatchet");
     assert!(absent.contains("error: unrecognized subcommand 'absent.hatchet'"), "{absent}");
 }
 
 #[test]
 fn completions_are_a_shell_script() {
-    let script = transcript(&mut marey("completions bash"));
+    let script = run("completions bash");
     assert!(script.contains("complete -F _marey") && script.contains("--threshold"), "{script}");
 }
 
@@ -387,41 +342,27 @@ fn run_starts_python() {
     let with_python = |folder: &str, line: &str| {
         transcript(marey(line).env("PATH", Path::new(FAKE_PYTHONS).join(folder)))
     };
-    assert_snapshot!(with_python("has_marey", "run -n a train.py --help -- x"), @r"
-    exit code: 0
-    --- stdout ---
-    python3 -m marey run -n a train.py --help -- x
-    --- stderr ---
-    ");
-    assert_snapshot!(with_python("has_marey", "train.py -d 1"), @r"
-    exit code: 0
-    --- stdout ---
-    python3 -m marey run train.py -d 1
-    --- stderr ---
-    ");
-    assert_snapshot!(with_python("has_marey", "run -- ./launch.sh"), @r"
-    exit code: 0
-    --- stdout ---
-    python3 -m marey run -- ./launch.sh
-    --- stderr ---
-    ");
-    assert_snapshot!(with_python("has_marey", "doctor --json"), @r"
-    exit code: 0
-    --- stdout ---
-    python3 -m marey doctor --json
-    --- stderr ---
-    ");
-    assert_snapshot!(with_python("lacks_marey", "run train.py"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(
+        printed(&with_python("has_marey", "run -n a train.py --help -- x")),
+        @"python3 -m marey run -n a train.py --help -- x"
+    );
+    assert_snapshot!(
+        printed(&with_python("has_marey", "train.py -d 1")),
+        @"python3 -m marey run train.py -d 1"
+    );
+    assert_snapshot!(
+        printed(&with_python("has_marey", "run -- ./launch.sh")),
+        @"python3 -m marey run -- ./launch.sh"
+    );
+    assert_snapshot!(
+        printed(&with_python("has_marey", "doctor --json")),
+        @"python3 -m marey doctor --json"
+    );
+    assert_snapshot!(refusal(&with_python("lacks_marey", "run train.py")), @r"
     error: python3 has no module `marey`
     hint: run `python3 -m pip install marey`, or activate the environment where it is installed
     ");
-    assert_snapshot!(with_python("no_python", "train.py"), @r"
-    exit code: 2
-    --- stdout ---
-    --- stderr ---
+    assert_snapshot!(refusal(&with_python("no_python", "train.py")), @r"
     error: cannot start python3: No such file or directory (os error 2)
     hint: install Python 3.10 or later, which `marey run` needs on PATH
     ");

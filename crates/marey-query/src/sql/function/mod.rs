@@ -9,6 +9,7 @@ mod interval;
 pub(super) mod lookup;
 mod self_time;
 mod sketch;
+mod strict;
 mod sum;
 mod texts;
 

@@ -9,12 +9,13 @@ use datafusion::common::cast::as_float64_array;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, ScalarUDF,
+    Signature, Volatility,
 };
 use marey_model::sketch::Sketch;
 
 use super::documented;
+use super::strict::strict_function;
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
     [SketchOutput::Quantile, SketchOutput::Sketch, SketchOutput::MergedSketch]
@@ -229,53 +230,29 @@ fn quantile_nanos(sketch: &Sketch, quantile: f64) -> Option<i64> {
 
 /// The function `sketch_quantile(sketch, q)`.
 pub(super) fn sketch_quantile() -> ScalarUDF {
-    let types = vec![DataType::Binary, DataType::Float64];
-    ScalarUDF::new_from_impl(SketchQuantile {
-        signature: Signature::exact(types, Volatility::Immutable),
-    })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct SketchQuantile {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for SketchQuantile {
-    fn name(&self) -> &'static str {
-        "sketch_quantile"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let quantiles = arrays[1].as_primitive::<Float64Type>();
-        let row_quantile = |(bytes, quantile): (Option<&[u8]>, Option<f64>)| match (bytes, quantile)
-        {
-            (Some(bytes), Some(quantile)) => {
-                Ok(quantile_nanos(&decode_sketch(bytes)?, check_quantile(quantile)?))
-            }
-            _ => Ok(None),
-        };
-        let quantiles_of_rows =
-            arrays[0].as_binary::<i32>().iter().zip(quantiles).map(row_quantile);
-        Ok(ColumnarValue::Array(Arc::new(quantiles_of_rows.collect::<Result<Int64Array>>()?)))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(documented!(
+    strict_function(
+        "sketch_quantile",
+        vec![DataType::Binary, DataType::Float64],
+        DataType::Int64,
+        quantiles_of_sketches,
+        documented!(
             "The `q`-quantile (0 to 1) of the numbers in a sketch, accurate to 1 part in 64.",
             "sketch_quantile(sketch, q)",
             "SELECT name(name_id), sketch_quantile(merge_sketches(sketch), 0.5) FROM rollups \
              WHERE bucket_nanos = 0 GROUP BY 1"
-        ))
-    }
+        ),
+    )
+}
+
+fn quantiles_of_sketches(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let sketches = columns[0].as_binary::<i32>().iter();
+    let quantiles = sketches.zip(columns[1].as_primitive::<Float64Type>()).map(|row| match row {
+        (Some(bytes), Some(quantile)) => {
+            Ok(quantile_nanos(&decode_sketch(bytes)?, check_quantile(quantile)?))
+        }
+        _ => Ok(None),
+    });
+    Ok(Arc::new(quantiles.collect::<Result<Int64Array>>()?))
 }
 
 fn check_quantile(quantile: f64) -> Result<f64> {

@@ -9,16 +9,15 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Filter, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility, lit,
 };
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 
 use super::lookup_call;
@@ -30,39 +29,20 @@ const MAX_LISTED: usize = 20;
 /// Number of ids for which a condition is evaluated at once.
 const IDS_PER_BATCH: usize = 8192;
 
-#[derive(Debug)]
-pub(super) struct FilterByIds;
-
-impl OptimizerRule for FilterByIds {
-    fn name(&self) -> &'static str {
-        "filter_by_ids"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
-        let mut is_changed = false;
-        let conditions =
-            split_conjunction_owned(filter.predicate.clone()).into_iter().map(|condition| {
-                let Some(rewritten) = rewrite_to_ids(&condition, filter.input.schema()) else {
-                    return condition;
-                };
-                is_changed = true;
-                rewritten
-            });
-        match conjunction(conditions.collect::<Vec<_>>()) {
-            Some(predicate) if is_changed => {
-                Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
-            }
-            _ => Ok(Transformed::no(LogicalPlan::Filter(filter))),
+pub(super) fn filter_by_ids(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = plan else { return Ok(None) };
+    let mut is_changed = false;
+    let conditions = split_conjunction(&filter.predicate).into_iter().map(|condition| {
+        let rewritten = rewrite_to_ids(condition, filter.input.schema());
+        is_changed |= rewritten.is_some();
+        rewritten.unwrap_or_else(|| condition.clone())
+    });
+    match conjunction(conditions.collect::<Vec<_>>()) {
+        Some(predicate) if is_changed => {
+            let filter = Filter::try_new(predicate, Arc::clone(&filter.input))?;
+            Ok(Some(LogicalPlan::Filter(filter)))
         }
+        _ => Ok(None),
     }
 }
 

@@ -3,43 +3,17 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SubqueryAlias};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::lookup_call;
 use crate::sql::lookup::Lookup;
 
-#[derive(Debug)]
-pub(super) struct GroupByIds;
-
-impl OptimizerRule for GroupByIds {
-    fn name(&self) -> &'static str {
-        "group_by_ids"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(Transformed::no(plan)) };
-        match group_by_ids(&aggregate)? {
-            Some(plan) => Ok(Transformed::yes(plan)),
-            None => Ok(Transformed::no(LogicalPlan::Aggregate(aggregate))),
-        }
-    }
-}
-
 /// Returns the aggregate over ids, below a projection that restores its columns. `None` if it
 /// neither groups by a looked-up text nor counts distinct ones.
-fn group_by_ids(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+pub(super) fn group_by_ids(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = plan else { return Ok(None) };
     if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
         return Ok(None);
     }

@@ -7,9 +7,10 @@ mod sort;
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNode;
-use datafusion::logical_expr::{Expr, expr::ScalarFunction};
-use datafusion::optimizer::OptimizerRule;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::{Expr, LogicalPlan, expr::ScalarFunction};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::function::args::ArgsFunction;
 use super::function::lookup::LookupFunction;
@@ -18,10 +19,36 @@ use super::function::lookup::LookupFunction;
 /// columns and projections.
 pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     vec![
-        Arc::new(filter::FilterByIds),
-        Arc::new(group::GroupByIds),
-        Arc::new(sort::PushSortBelowLookups),
+        Arc::new(Rule { name: "filter_by_ids", rewrite: filter::filter_by_ids }),
+        Arc::new(Rule { name: "group_by_ids", rewrite: group::group_by_ids }),
+        Arc::new(Rule { name: "sort_ids", rewrite: sort::sort_below_lookups }),
     ]
+}
+
+#[derive(Debug)]
+struct Rule {
+    name: &'static str,
+    /// Returns the new plan, or `None` if the rule does not change this one.
+    rewrite: fn(&LogicalPlan) -> Result<Option<LogicalPlan>>,
+}
+
+impl OptimizerRule for Rule {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let rewritten = (self.rewrite)(&plan)?;
+        Ok(rewritten.map_or_else(|| Transformed::no(plan), Transformed::yes))
+    }
 }
 
 /// Returns the function and its argument, if the expression is a lookup call such as `name(x)`.

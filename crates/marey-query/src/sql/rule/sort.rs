@@ -6,32 +6,13 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Sort, SubqueryAlias, expr};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::has_lookup;
 
-#[derive(Debug)]
-pub(super) struct PushSortBelowLookups;
-
-impl OptimizerRule for PushSortBelowLookups {
-    fn name(&self) -> &'static str {
-        "sort_ids"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Sort(sort) = &plan else { return Ok(Transformed::no(plan)) };
-        match push_sort_down(&sort.input, &sort.expr, sort.fetch)? {
-            Some(sorted) => Ok(Transformed::yes(sorted)),
-            None => Ok(Transformed::no(plan)),
-        }
+pub(super) fn sort_below_lookups(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Sort(sort) => push_sort_down(&sort.input, &sort.expr, sort.fetch),
+        _ => Ok(None),
     }
 }
 

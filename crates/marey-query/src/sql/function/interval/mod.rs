@@ -13,11 +13,11 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, ScalarUDF, Signature, Volatility,
 };
 
 use super::documented;
+use super::strict::strict_function;
 use coverage::{Coverage, Interval, intersection, total_nanos};
 
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
@@ -287,50 +287,27 @@ fn read_intervals(lists: &ListArray, row: usize) -> Vec<Interval> {
 
 /// The function `common_nanos`: the intersection of two intervals.
 pub(super) fn common_nanos() -> ScalarUDF {
-    let signature = Signature::exact(vec![DataType::Int64; 4], Volatility::Immutable);
-    ScalarUDF::new_from_impl(CommonNanos { signature })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct CommonNanos {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for CommonNanos {
-    fn name(&self) -> &'static str {
-        "common_nanos"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int64)
-    }
-
-    fn is_strict(&self) -> bool {
-        true
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let columns = ColumnarValue::values_to_arrays(&args.args)?;
-        let pairs = intervals(&columns[..2]).zip(intervals(&columns[2..]));
-        let common = pairs.map(|(first, second)| {
-            let (first, second) = (first?, second?);
-            let (start_nanos, end_nanos) = (first.0.max(second.0), first.1.min(second.1));
-            Some(if start_nanos < end_nanos { total_nanos(&[(start_nanos, end_nanos)]) } else { 0 })
-        });
-        Ok(ColumnarValue::Array(Arc::new(common.collect::<Int64Array>())))
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        Some(documented!(
+    strict_function(
+        "common_nanos",
+        vec![DataType::Int64; 4],
+        DataType::Int64,
+        |columns| Ok(lengths_of_intersections(columns)),
+        documented!(
             "Length of the intersection of two intervals; 0 if they are disjoint.",
             "common_nanos(start1_nanos, end1_nanos, start2_nanos, end2_nanos)",
             "SELECT k.name, \
              sum(common_nanos(k.start_nanos, k.end_nanos, s.start_nanos, s.end_nanos)) \
              FROM kernels k CROSS JOIN steps s WHERE s.number = 3 GROUP BY 1"
-        ))
-    }
+        ),
+    )
+}
+
+fn lengths_of_intersections(columns: &[ArrayRef]) -> ArrayRef {
+    let pairs = intervals(&columns[..2]).zip(intervals(&columns[2..]));
+    let common = pairs.map(|(first, second)| {
+        let (first, second) = (first?, second?);
+        let (start_nanos, end_nanos) = (first.0.max(second.0), first.1.min(second.1));
+        Some(if start_nanos < end_nanos { total_nanos(&[(start_nanos, end_nanos)]) } else { 0 })
+    });
+    Arc::new(common.collect::<Int64Array>())
 }
