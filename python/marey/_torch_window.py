@@ -11,7 +11,6 @@ import importlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 from . import _torch_profiler, _torch_scopes, _torch_window_plans, performance
@@ -121,12 +120,7 @@ class window:
         self._arm()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.disarm()
 
     def _arm(self) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from marey import _checks, _native
@@ -97,12 +96,7 @@ class MemoryTracker:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._stop is None:
             raise RuntimeError("this MemoryTracker tracks no block")
         self._stop.set()

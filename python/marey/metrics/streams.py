@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import marey
@@ -91,16 +90,11 @@ class StreamProfiler:
         self._scope.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         scope, self._scope = self._scope, None
         if scope is None:
             raise RuntimeError("this StreamProfiler profiles no block")
-        scope.__exit__(kind, error, traceback)
+        scope.__exit__(*exception)
         session, self._session = self._session, None
         if session is None:
             self._reason = "MAREY_DISABLE is set"

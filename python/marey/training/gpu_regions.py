@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeVar
 
 from marey import _native
@@ -77,16 +76,11 @@ class _GpuRegion:
         self._starts.append(None if node is None else (node, self._regions.stamp()))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         start = self._starts.pop()
         if start is not None:
             self._regions.add(*start, self._regions.stamp())
-        self._scope.__exit__(kind, error, traceback)
+        self._scope.__exit__(*exception)
 
     def __call__(self, func: F) -> F:
         # Each call gets its own region, because calls may overlap on threads and tasks.

@@ -304,13 +304,8 @@ class _FirstRegion:
         self._entered.append(region)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._entered.pop().__exit__(kind, error, traceback)
+    def __exit__(self, *exception: Any) -> None:
+        self._entered.pop().__exit__(*exception)
 
     def __call__(self, func: F) -> F:
         # Each call makes its region: the recording of an earlier one may have ended.
@@ -326,12 +321,7 @@ class NoRegion:
     def __enter__(self) -> NoRegion:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     def __call__(self, func: F) -> F:
