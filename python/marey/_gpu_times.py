@@ -139,7 +139,7 @@ class PendingTimes(Generic[Label]):
         self._pending: deque[_Pending[Label]] = deque()
         # Reentrant, because a signal handler may read results.
         self._lock = threading.RLock()
-        follow(self)
+        follow(self, PendingTimes.after_fork_in_child)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -212,9 +212,8 @@ _pending_of_parent: list[object] = []
 
 
 def _read_all() -> None:
-    for times in followers():
-        if isinstance(times, PendingTimes):
-            times.read(waits=True)
+    for times in followers(PendingTimes):
+        times.read(waits=True)
 
 
 # The metrics of a session are complete only when the GPU's times are among them.

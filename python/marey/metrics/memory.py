@@ -79,7 +79,7 @@ class MemoryTracker:
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
         self._history: AllocationHistory | None = None
-        follow(self)
+        follow(self, MemoryTracker.after_fork_in_child)
 
     def __enter__(self) -> MemoryTracker:
         if self._stop is not None:
