@@ -77,7 +77,7 @@ def enable(
 
 
 def disable() -> None:
-    """Removes all hooks, as `marey.torch.disable` describes."""
+    """Removes all hooks and closes the scopes that they have opened on this thread."""
     global _enabled, _meter, _detach_steps, _collectives
     meter, _meter = _meter, None
     if meter is not None:
@@ -117,7 +117,11 @@ def records_operators() -> bool:
 
 
 def measured_overhead() -> str | None:
-    """Returns what recording costs so far, `None` if it is not measured."""
+    """Returns what recording costs so far as a sentence.
+
+    ``unknown`` with the reason if the steps do not suffice, `None` unless `enable` has begun to
+    measure.
+    """
     return None if _meter is None else _meter.statement()
 
 
