@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from marey import _native, _torch_hooks, _torch_scopes
@@ -32,18 +32,8 @@ OPERATORS_METRIC = "sampled_operators"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Region(Protocol):
+class Region(AbstractContextManager[Any], Protocol):
     """A context manager and decorator, such as that of `marey.scope`."""
-
-    def __enter__(self) -> Any: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
 
     def __call__(self, func: F, /) -> F: ...
 
@@ -144,7 +134,7 @@ class Loop:
             cuda.synchronize()
         self._read_memory()
         if self._gpu_regions is not None:
-            self._gpu_regions.read()
+            self._gpu_regions.read(waits=False)
         _native.add_metrics(
             {
                 EPOCH_METRIC: draw.number,
