@@ -78,7 +78,9 @@ def attach(
         hooks_torch = "torch" in sys.modules
         if hooks_torch:
             try:
-                _enable_torch(operators, memory)
+                from marey import torch
+
+                torch.enable(operators=operators, memory=memory)
             except BaseException:
                 _native.set_quiet_if_empty(session)
                 _native.finalize(session)
@@ -116,12 +118,6 @@ def detach() -> list[str]:
         _recording = None
         _native.end_idle_threads()
         return ["ended", *dict.fromkeys([*_session.written[earlier:], output])]
-
-
-def _enable_torch(operators: bool, memory: bool) -> None:
-    from marey import torch
-
-    torch.enable(operators=operators, memory=memory)
 
 
 def _output(recording: _Recording) -> str:
