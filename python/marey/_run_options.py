@@ -175,10 +175,10 @@ def _check_window(parsed: Arguments) -> None:
 
 
 def _is_duration(window: str) -> bool:
-    from marey.windows import run_windows
+    from marey import _checks  # a module that most programs never use
 
     try:
-        return run_windows.duration_seconds(window) is not None
+        return _checks.duration_seconds(window) is not None
     except ValueError as error:
         _usage_error(f"--window: {error}")
 
