@@ -108,6 +108,12 @@ class EventClock:
         return round(millis * 1e6)
 
 
+def cuda_in_use() -> Any:
+    """Returns `torch.cuda` if the program has initialised it, else `None`."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
 def find_clock() -> Clock:
     """Returns the clock of the GPU if the program has imported PyTorch and there is a GPU."""
     torch = sys.modules.get("torch")

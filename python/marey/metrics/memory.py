@@ -239,12 +239,10 @@ class MemoryTracker:
         return f"<marey.metrics.MemoryTracker: {count:,} readings>"
 
     def _repr_html_(self) -> str:
-        from marey._notebook import table_html
+        from marey._notebook import dicts_html
 
         devices = self.get_stats()["devices"] if self._readings else {}
-        columns = list(next(iter(devices.values()), {}))
-        rows = [list(figures.values()) for figures in devices.values()]
-        return table_html(columns, rows, len(rows))
+        return dicts_html(list(devices.values()))
 
 
 def read_memories() -> dict[str, Reading]:

@@ -179,15 +179,12 @@ class StreamProfiler:
         return f"<marey.metrics.StreamProfiler: {self.summary().splitlines()[0]}>"
 
     def _repr_html_(self) -> str:
-        from marey._notebook import table_html
+        from marey._notebook import dicts_html, table_html
 
         if self._figures is None:
             return table_html([self.summary()], [], 0)
-        rows = [
-            [_gap_text(value) if key == "gaps" else value for key, value in row.items()]
-            for row in self._figures["streams"]
-        ]
-        return table_html(list(self._figures["streams"][0]), rows, len(rows))
+        streams = self._figures["streams"]
+        return dicts_html([row | {"gaps": _gap_text(row["gaps"])} for row in streams])
 
 
 def _figures_of(run: Run, scope: str, num_streams: int | None) -> dict[str, Any] | None:

@@ -24,13 +24,6 @@ MAX_PENDING = 1024
 """Calls after which a region looks for those that the GPU has passed."""
 
 
-def cuda_in_use() -> Any:
-    """Returns `torch.cuda` if the program has initialised it, else `None`."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    return cuda if cuda is not None and cuda.is_initialized() else None
-
-
 class GpuRegions(PendingTimes[_native.ScopeRef]):
     """Regions with GPU times, in a program that uses CUDA by PyTorch."""
 

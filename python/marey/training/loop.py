@@ -10,10 +10,11 @@ from typing import Any, Protocol, TypeVar
 
 from marey import _native, _torch_hooks, _torch_scopes
 from marey._decorator import wrap_each
+from marey._gpu_times import cuda_in_use
 from marey._names import KIND_SCOPE
 
 from .config import ProfilerConfig
-from .gpu_regions import GpuRegions, cuda_in_use
+from .gpu_regions import GpuRegions
 from .recording import Recording
 from .sampling import Draw, Sampler
 
