@@ -13,17 +13,16 @@ import argparse
 import os
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import kineto_trace
+from process import Cost, measure, median
 from reports import analyses
 from spans import RunStore
 from table import duration, markdown_table, update_document, verdict
@@ -62,15 +61,6 @@ class Row:
     max_open_files: int | None = None
     """Limit of open files of the process."""
     is_large: bool = False
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Time and memory of a process; of a failed process only the status is valid."""
-
-    seconds: float
-    memory_bytes: float
-    status: int = 0
 
 
 Measured = dict[tuple[str, str], Cost]
@@ -172,42 +162,31 @@ def generated_trace(folder: Path, events: int) -> Path:
 def measure_in_turn(row: Row, programs: list[Path], scratch: Path, rounds: int) -> list[Cost]:
     """Returns the medians of each program, or the first failure; of a large run marey's alone."""
     if row.is_large:
-        return [measure(programs[0], row, scratch / "out")]
+        return [measure_row(programs[0], row, scratch / "out")]
     costs: list[list[Cost]] = [[] for _ in programs]
     for _ in range(rounds):
         for program, program_costs in zip(programs, costs, strict=True):
-            program_costs.append(measure(program, row, scratch / "out"))
-    return [median_cost(program_costs) for program_costs in costs]
+            program_costs.append(measure_row(program, row, scratch / "out"))
+    return [
+        next((cost for cost in program_costs if cost.status != 0), median(program_costs))
+        for program_costs in costs
+    ]
 
 
-def median_cost(costs: list[Cost]) -> Cost:
-    for cost in costs:
-        if cost.status != 0:
-            return cost
-    return Cost(
-        statistics.median(cost.seconds for cost in costs),
-        statistics.median(cost.memory_bytes for cost in costs),
-    )
-
-
-def measure(program: Path, row: Row, output: Path) -> Cost:
+def measure_row(program: Path, row: Row, output: Path) -> Cost:
     """Runs a command as a whole process, and removes what it wrote."""
     command = [program, *row.command(output)]
     os.sync()  # so that earlier writes do not disturb the measurement
-    begin = time.perf_counter()
-    process = subprocess.Popen(
+    cost = measure(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=partial(limit_open_files, row.max_open_files),
     )
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
     if output.is_dir():
         shutil.rmtree(output)
     output.unlink(missing_ok=True)
-    return Cost(seconds, usage.ru_maxrss * 1024, process.returncode)
+    return cost
 
 
 def limit_open_files(limit: int | None) -> None:

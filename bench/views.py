@@ -13,7 +13,8 @@ import statistics
 import sys
 from pathlib import Path
 
-from formats import Cost, run_python
+from formats import run_python
+from process import Cost
 from table import duration, markdown_table, update_document, verdict
 
 ROUNDS = 5
