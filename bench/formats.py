@@ -7,7 +7,6 @@ writes the tables to `docs/benchmarks.md`; `--traces FOLDER` adds traces to read
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import importlib.util
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 import kineto_trace
 from process import Cost, measure_with_output, median
 from process import run as run_process
-from table import duration, markdown_table, update_document, verdict
+from table import document_parser, duration, markdown_table, publish, verdict
 
 READING_ROUNDS = 9
 WRITING_ROUNDS = 3
@@ -93,9 +92,8 @@ class Baseline:
     """Also contains the code that reads a trace, which is mapped when it first runs."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures the formats.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures the formats.")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="more traces to read")
     options = parser.parse_args()
     take_real_time_priority()
@@ -107,10 +105,7 @@ def main() -> int:
         tables = [measure_reading(traces, folder), measure_import(folder)]
         tables.append(measure_export(generated, folder))
     texts = [markdown_table(table) for table in tables]
-    print("\n\n".join(texts))
-    if options.update:
-        update_document("bench/formats.py", texts)
-    return 0
+    publish("bench/formats.py", texts, is_update=options.update)
 
 
 def take_real_time_priority() -> None:
@@ -236,4 +231,4 @@ def run_python(program: str, trace: Path) -> Cost:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+from spans import RunStore
 
 MILLION = 1_000_000
 A100_TRACE = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
@@ -17,12 +19,6 @@ OPERATORS = 375
 STEPS = 3
 BARS = {8: (1.5, 500e6), 100: (15.0, 1e9), 600: (60.0, 2e9)}
 """Seconds and bytes, by million host spans."""
-
-
-class RunStore(Protocol):
-    """Stores runs of host spans."""
-
-    def run(self, spans: int) -> Path: ...
 
 
 @dataclass(frozen=True)

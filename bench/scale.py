@@ -9,7 +9,6 @@ hours or more memory than there is. `--update` writes the table to `docs/benchma
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import shutil
@@ -25,7 +24,7 @@ import kineto_trace
 from process import Cost, measure, median
 from reports import analyses
 from spans import RunStore
-from table import duration, markdown_table, update_document, verdict
+from table import document_parser, duration, markdown_table, publish, verdict
 
 ROUNDS = 3
 MILLION = 1_000_000
@@ -67,9 +66,8 @@ Measured = dict[tuple[str, str], Cost]
 """The costs so far of the rows, by what they measure and its size."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures large runs.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures large runs.")
     parser.add_argument("--baseline", type=Path, metavar="MAREY", help="another marey to compare")
     parser.add_argument("--folder", type=Path, help="where runs are kept, instead of nowhere")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each is measured")
@@ -95,11 +93,7 @@ def main() -> int:
                 measured[row.what, row.size] = costs[0]
                 lines.append(table_row(row, costs, len(programs) > 1))
                 print("  ".join(lines[-1]), flush=True)
-    text = markdown_table(lines)
-    print(text)
-    if options.update:
-        update_document("bench/scale.py", [text])
-    return 0
+    publish("bench/scale.py", [markdown_table(lines)], is_update=options.update)
 
 
 def rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Iterator[Row]:
@@ -242,4 +236,4 @@ def row_verdict(row: Row, cost: Cost) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

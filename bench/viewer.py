@@ -6,15 +6,13 @@ and marey run in turn. `--update` writes the table to `docs/benchmarks.md`.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from process import Cost, median, run
-from table import NO_VALUE, duration, markdown_table, update_document, verdict
+from table import NO_VALUE, document_parser, duration, markdown_table, update_document, verdict
 
 FAN_OUT = 10
 LEVELS = 6
@@ -55,9 +53,8 @@ ROWS = (
 )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures the viewers.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures the viewers.")
     options = parser.parse_args()
     lines: list[tuple[str, ...]] = [HEADINGS]
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
@@ -67,7 +64,6 @@ def main() -> int:
             lines.append(line)
     if options.update:
         update_document("bench/viewer.py", [markdown_table(lines)])
-    return 0
 
 
 def measure(row: Row, folder: Path) -> tuple[str, ...]:
@@ -159,4 +155,4 @@ def node_lines(remaining: Iterator[int], level: int, rank: int, indent: str) -> 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
