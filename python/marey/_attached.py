@@ -70,9 +70,7 @@ def attach(
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # Notes and the collection of the run are for the command, not for this process's stderr.
         _session.leave_end_to_parent()
-        session = start_for(
-            "marey", path, context=context, data=data, backend=None, mode=None, hook=None
-        )
+        session = start_for("marey", path, context=context, data=data)
         if session is None:
             return ["refused", "`marey run` records it"]
         hooks_torch = "torch" in sys.modules

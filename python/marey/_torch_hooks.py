@@ -370,22 +370,21 @@ def drop_detail() -> str | None:
     """Ends the recording of the most expensive detail; returns which, `None` without any."""
     global _records_modules
     with _lock:
-        if _records_operators and _shapes != "off":
+        detail = recorded_details()[0]
+        if detail == "shapes":
             _set_shapes("off")
             _record_operators(_torch)
-            return "shapes"
-        if _records_operators:
+        elif detail == "operators":
             stop_operators()
-            return "operators"
-        if _records_memory:
+        elif detail == "memory":
             _set_memory(is_on=False)
-            return "memory"
-        if _records_modules:
+        elif detail == "modules":
             _records_modules = False
             _remove()
             _install()
-            return "modules"
-        return None
+        else:
+            return None
+        return detail
 
 
 _METER_HOOKS = _torch_overhead.Hooks(pause, resume, recorded_details, drop_detail)

@@ -81,11 +81,11 @@ def start_for(
     trace_format: Literal["chrome_trace", "marey"],
     name: str | os.PathLike[str] | None,
     *,
-    context: str,
+    context: str = "shadow",
     data: str,
-    backend: str | None,
-    mode: str | BaseMode | None,
-    hook: str | Hook | None,
+    backend: str | None = None,
+    mode: str | BaseMode | None = None,
+    hook: str | Hook | None = None,
 ) -> int | None:
     """Like `start`, with the format of a trace if `finalize` is called without one."""
     if flags.command_line or is_disabled():

@@ -178,16 +178,8 @@ def _changes_of_steps(before: Run, after: Run) -> dict[str, Change]:
         values = dict(zip(metrics.columns, row, strict=True))
         if values["before"] is None or values["after"] is None:
             continue
-        found[values["metric"]] = Change(
-            values["metric"],
-            values["unit"],
-            values["before"],
-            values["after"],
-            values["change_percent"],
-            values["low_percent"],
-            values["high_percent"],
-            {"yes": True, "no": False}.get(values["significant"]),
-        )
+        values["significant"] = {"yes": True, "no": False}.get(values["significant"])
+        found[values["metric"]] = Change(*(values[field] for field in Change._fields))
     return found
 
 
