@@ -303,17 +303,12 @@ def _are_installed() -> bool:
 
 def _remove() -> None:
     """Removes what `_install` has installed, and closes its scopes on this thread."""
-    with _lock:
-        _uninstall()
-    _torch_scopes.leave_all()
-
-
-def _uninstall() -> None:
-    """Removes the hooks, with the lock held, if they are installed."""
     global _detach
-    if _detach is not None:
-        _detach()
-        _detach = None
+    with _lock:
+        if _detach is not None:
+            _detach()
+            _detach = None
+    _torch_scopes.leave_all()
 
 
 def _switch_memory(*, is_on: bool) -> None:
