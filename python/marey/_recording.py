@@ -46,7 +46,7 @@ class Options(NamedTuple):
     memory: bool
     children: bool
     keep: str | None = None
-    alerts: list[str] | None = None
+    alert: list[str] | None = None
     profile: str | None = None  # absolute path of the training profile
 
 
@@ -124,7 +124,7 @@ def _window_seconds(options: Options) -> float | None:
 def _start_windows(options: Options, session: int, seconds: float) -> RunWindows:
     from marey.windows.run_windows import RunWindows
 
-    suffix, alerts = f".{options.format}", options.alerts or []
+    suffix, alerts = f".{options.format}", options.alert or []
     return RunWindows(seconds, options.path, suffix, session, keep=options.keep, alerts=alerts)
 
 
