@@ -15,22 +15,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import kineto_trace
 from process import Cost, measure, median
-from reports import analyses
+from reports import LARGE_SIZE, MILLION, Row, analyze_rows
 from spans import RunStore
 from table import document_parser, duration, markdown_table, publish, verdict
 
 ROUNDS = 3
-MILLION = 1_000_000
 SIZES = (1, 8)
-LARGE_SIZE = 100
-"""From this size on, in million host spans, a run is measured once and without the baseline."""
 RANKS = 1_000
 SPANS_PER_RANK = 10_000
 TRACE_EVENTS = (MILLION, 10 * MILLION)
@@ -43,24 +39,6 @@ CSV_MAX_SIZE = 100
 CSV_MAX_RATIO = 1.3
 """The highest ratio of the cost a span in runs of other sizes to the cost in this run."""
 RANKS_MAX_SECONDS = 60.0
-
-Command = Callable[[Path], list[str | Path]]
-"""A function from an output path, which does not exist, to the arguments of `marey`."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A measured command."""
-
-    what: str
-    size: str
-    command: Command
-    bar_seconds: float | None = None
-    bar_bytes: float | None = None
-    max_open_files: int | None = None
-    """Limit of open files of the process."""
-    is_large: bool = False
-
 
 Measured = dict[tuple[str, str], Cost]
 """The costs so far of the rows, by what they measure and its size."""
@@ -99,10 +77,7 @@ def main() -> None:
 def rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Iterator[Row]:
     """Yields the rows; the input of a command is recorded before the command runs."""
     yield from csv_rows(store, sizes, measured)
-    for analysis in analyses(store, store.folder, sizes):
-        bars = (analysis.bar_seconds, analysis.bar_bytes)
-        is_large = analysis.million_spans >= LARGE_SIZE
-        yield Row("`marey analyze`", analysis.size, analysis.arguments, *bars, is_large=is_large)
+    yield from analyze_rows(store, sizes)
     ranks_size = f"{RANKS:,} ranks of {SPANS_PER_RANK:,} spans"
     ranks_bars = (RANKS_MAX_SECONDS, None, MAX_OPEN_FILES)
     yield Row("`marey collect`", ranks_size, partial(collect_arguments, store), *ranks_bars)
