@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def measured(program: Path, library: str) -> dict[str, float]:
     return {name: float(nanos) for name, nanos in map(str.split, done.stdout.splitlines())}
 
 
-def main() -> int:
+def main() -> None:
     package = Path(marey.__file__).parent
     library = os.environ.get("MAREY_LIB", str(package / "lib" / "libmarey.so"))
     with tempfile.TemporaryDirectory() as folder:
@@ -86,8 +85,7 @@ def main() -> int:
     for name, value in nanos.items():
         bar = f"  (aim: {BARS[name]:g})" if name in BARS else ""
         print(f"{name:32} {value:8.2f} ns{bar}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

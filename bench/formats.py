@@ -7,21 +7,20 @@ writes the tables to `docs/benchmarks.md`; `--traces FOLDER` adds traces to read
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import importlib.util
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import kineto_trace
-from table import duration, markdown_table, update_document, verdict
+from process import Cost, measure_with_output, median
+from process import run as run_process
+from table import document_parser, duration, markdown_table, publish, verdict
 
 READING_ROUNDS = 9
 WRITING_ROUNDS = 3
@@ -85,15 +84,6 @@ print(time.perf_counter() - begin)
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The cost of reading a trace."""
-
-    seconds: float
-    memory_bytes: float
-    """Peak of resident memory."""
-
-
-@dataclass(frozen=True)
 class Baseline:
     """The memory in bytes of a process that reads no trace, or one of two events."""
 
@@ -102,9 +92,8 @@ class Baseline:
     """Also contains the code that reads a trace, which is mapped when it first runs."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures the formats.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures the formats.")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="more traces to read")
     options = parser.parse_args()
     take_real_time_priority()
@@ -116,10 +105,7 @@ def main() -> int:
         tables = [measure_reading(traces, folder), measure_import(folder)]
         tables.append(measure_export(generated, folder))
     texts = [markdown_table(table) for table in tables]
-    print("\n\n".join(texts))
-    if options.update:
-        update_document("bench/formats.py", texts)
-    return 0
+    publish("bench/formats.py", texts, is_update=options.update)
 
 
 def take_real_time_priority() -> None:
@@ -156,28 +142,21 @@ def measure_reading(traces: list[Path], folder: Path) -> list[tuple[str, ...]]:
 
 
 def reading_row(trace: Path, costs: dict[str, list[Cost]], baseline: Baseline) -> tuple[str, ...]:
-    median = {
-        reader: Cost(
-            statistics.median(cost.seconds for cost in rounds),
-            statistics.median(cost.memory_bytes for cost in rounds),
-        )
-        for reader, rounds in costs.items()
-        if rounds
-    }
-    marey_seconds = median["marey"].seconds
+    medians = {reader: median(rounds) for reader, rounds in costs.items() if rounds}
+    marey_seconds = medians["marey"].seconds
     speedups = {
-        peer: median[peer].seconds / marey_seconds for peer in MIN_SPEEDUPS if peer in median
+        peer: medians[peer].seconds / marey_seconds for peer in MIN_SPEEDUPS if peer in medians
     }
     missed = [PEER_NAMES[peer] for peer in speedups if speedups[peer] < MIN_SPEEDUPS[peer]]
     content_bytes = unpacked_bytes(trace)
-    memory_bytes = median["marey"].memory_bytes
+    memory_bytes = medians["marey"].memory_bytes
     if memory_bytes - baseline.with_small_trace > content_bytes:
         missed.append("memory")
     return (
         "made of a recorded one" if trace.name == GENERATED_NAME else f"`{trace.name}`",
         f"{content_bytes / 1e6:.1f} MB",
-        *(duration(median[reader].seconds * 1e9) if reader in median else "-" for reader in costs),
-        " / ".join(f"{cost.memory_bytes / 2**20:,.0f}" for cost in median.values()) + " MiB",
+        *(duration(medians[name].seconds * 1e9) if name in medians else "-" for name in costs),
+        " / ".join(f"{cost.memory_bytes / 2**20:,.0f}" for cost in medians.values()) + " MiB",
         f"{(memory_bytes - baseline.without_trace) / 1e6:.1f} MB",
         f"{(memory_bytes - baseline.with_small_trace) / 1e6:.1f} MB",
         *(f"{speedups[peer]:.1f}x" if peer in speedups else "-" for peer in MIN_SPEEDUPS),
@@ -186,7 +165,7 @@ def reading_row(trace: Path, costs: dict[str, list[Cost]], baseline: Baseline) -
 
 
 def peak_bytes(program: str, trace: Path) -> float:
-    return statistics.median(run_python(program, trace).memory_bytes for _ in range(READING_ROUNDS))
+    return median([run_python(program, trace) for _ in range(READING_ROUNDS)]).memory_bytes
 
 
 def measure_import(folder: Path) -> list[tuple[str, ...]]:
@@ -226,10 +205,9 @@ def measure_export(trace: Path, folder: Path) -> list[tuple[str, ...]]:
             costs.append(measure_marey(["export", str(run), "--format", name, "-o", str(output)]))
             output_bytes = output.stat().st_size
             output.unlink()
-        seconds = statistics.median(cost.seconds for cost in costs)
-        memory_bytes = statistics.median(cost.memory_bytes for cost in costs)
-        texts = (f"{memory_bytes / 2**20:,.0f} MiB", f"{output_bytes / 1e6:.1f} MB")
-        rows.append((f"`{name}`", duration(seconds * 1e9), *texts))
+        cost = median(costs)
+        texts = (f"{cost.memory_bytes / 2**20:,.0f} MiB", f"{output_bytes / 1e6:.1f} MB")
+        rows.append((f"`{name}`", duration(cost.seconds * 1e9), *texts))
         print("  ".join(rows[-1]), flush=True)
     return rows
 
@@ -240,32 +218,17 @@ def unpacked_bytes(trace: Path) -> int:
 
 
 def measure_marey(arguments: list[str]) -> Cost:
-    program = Path(sys.executable).with_name("marey")
-    begin = time.perf_counter()
-    process = subprocess.Popen([program, *arguments], stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise RuntimeError(f"marey {arguments[0]} ended with {process.returncode}")
-    return Cost(seconds, usage.ru_maxrss * 1024)
+    return run_process(["marey", *arguments], Path(os.devnull), stderr=subprocess.DEVNULL)
 
 
 def run_python(program: str, trace: Path) -> Cost:
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(trace)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None
-    printed = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise RuntimeError(f"the reader ended with {process.returncode} on {trace.name}")
-    return Cost(float(printed.split()[-1]), usage.ru_maxrss * 1024)
+    """Runs a program that prints its time, which replaces that of the whole process."""
+    command = [sys.executable, "-c", program, str(trace)]
+    cost = measure_with_output(command, stderr=subprocess.DEVNULL)
+    if cost.status != 0:
+        raise RuntimeError(f"the reader ended with {cost.status} on {trace.name}")
+    return replace(cost, seconds=float(cost.output.split()[-1]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

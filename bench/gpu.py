@@ -8,7 +8,6 @@ another interpreter in turn, such as the last release. `--update` writes `docs/b
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -20,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 import replay
-from table import duration, markdown_table, update_document, verdict
+from table import document_parser, duration, markdown_table, publish, verdict
 
 WORKER = Path(__file__).with_name("gpu_worker.py")
 KERNELS = 200_000
@@ -135,10 +134,7 @@ def memory_lines() -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--update", action="store_true", help="write the tables to docs/benchmarks.md"
-    )
+    parser = document_parser(__doc__)
     parser.add_argument(
         "--baseline", type=Path, metavar="PYTHON", help="an interpreter with another marey"
     )
@@ -152,9 +148,7 @@ def main() -> None:
         markdown_table([headings, *costs]),
         markdown_table([("most memory of", "it takes", "bar", ""), *memory_lines()]),
     ]
-    print("\n\n".join(texts))
-    if arguments.update:
-        update_document("bench/gpu.py", texts)
+    publish("bench/gpu.py", texts, is_update=arguments.update)
 
 
 if __name__ == "__main__":

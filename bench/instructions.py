@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from native import LIBRARY, PACKAGE, build, build_cpp, build_torch_callbacks
@@ -58,11 +59,11 @@ CPP_PATHS = {
 }
 """Workload of `cpp_scopes.cpp`, session and library, by path. A loop alone takes three or four."""
 
-TORCH_PATHS = {
-    "torch operator": ["operator"],
-    "torch operator, trace": ["operator", "trace"],
-    "torch autograd node": ["autograd"],
-    "torch user scope": ["user"],
+TORCH_PATHS: dict[str, tuple[str, list[str]]] = {
+    "torch operator": ("operator", []),
+    "torch operator, trace": ("operator", ["trace"]),
+    "torch autograd node": ("autograd", []),
+    "torch user scope": ("user", []),
 }
 """Kind of the function and format of the session, by path: both callbacks, and some 30 instructions
 of the double of libtorch that calls them and answers."""
@@ -113,66 +114,49 @@ def main() -> int:
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Returns the instructions per item, by path."""
-    program = build(folder)
+    """Returns the instructions per item, by path: start and end of two runs cancel out."""
+    runs = workloads(folder)
+    return {path: (run(2 * ITEMS) - run(ITEMS)) / ITEMS for path, run in runs.items()}
 
-    def native_workload(workload: str, arguments: list[str]) -> float:
-        command = [str(program), *arguments]
-        return instructions_per_item(
-            lambda count: count_all(callgrind(folder, command, f"{workload} {count}", "measured"))
-        )
 
-    cpp_program = build_cpp(folder)
-
-    def cpp_workload(workload: str, session: str, library: Path) -> float:
-        def run(count: int) -> int:
-            command = [str(cpp_program), workload, str(count), session]
-            variables = {"MAREY_LIB": str(library)}
-            return count_all(callgrind(folder, command, "", "measured", variables))
-
-        return instructions_per_item(run)
-
+def workloads(folder: Path) -> dict[str, Callable[[int], int]]:
+    """Returns, by path, the function from a number of items to the instructions of a run."""
+    program, cpp_program = build(folder), build_cpp(folder)
     torch_program = build_torch_callbacks(folder)
-
-    def torch_function(kind: str, *session: str) -> float:
-        def run(count: int) -> int:
-            command = [str(torch_program), kind, str(count), *session]
-            return count_all(callgrind(folder, command, "", "measured"))
-
-        return instructions_per_item(run)
-
-    def python_scope(setup: str) -> float:
-        def run(count: int) -> int:
-            import_path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
-            script = import_path + setup + PYTHON_SCOPE_LOOP.format(count=count)
-            # -I ignores the user's environment, so that every run is the same.
-            return count_in_marey(callgrind(folder, [sys.executable, "-I", "-c", script]))
-
-        return instructions_per_item(run)
-
     # With CUPTI, too, the launching thread does not complete buffers.
     variables = replay.environment(folder / "double", "delivery worker")
 
-    def kernel_launch(data: str) -> float:
-        def run(count: int) -> int:
-            folders = [str(PACKAGE.parent), str(SUPPORT)]
-            script = LAUNCH_SCRIPT.format(folders=folders, data=data, count=count)
-            command = [sys.executable, "-I", "-c", script]
-            profile = callgrind(folder, command, "", "replay_launch", variables)
-            return count_in_marey(profile)
+    def native_workload(workload: str, arguments: list[str], count: int) -> int:
+        command = [str(program), *arguments]
+        return count_all(callgrind(folder, command, f"{workload} {count}", "measured"))
 
-        return instructions_per_item(run)
+    def cpp_workload(workload: str, session: str, library: Path, count: int) -> int:
+        command = [str(cpp_program), workload, str(count), session]
+        return count_all(callgrind(folder, command, "", "measured", {"MAREY_LIB": str(library)}))
 
-    figures = {path: native_workload(*arguments) for path, arguments in NATIVE_PATHS.items()}
-    figures |= {path: cpp_workload(*arguments) for path, arguments in CPP_PATHS.items()}
-    figures |= {path: torch_function(*arguments) for path, arguments in TORCH_PATHS.items()}
-    figures |= {path: python_scope(setup) for path, setup in PYTHON_SETUPS.items()}
-    return figures | {path: kernel_launch(data) for path, data in LAUNCH_DATA.items()}
+    def torch_function(kind: str, session: list[str], count: int) -> int:
+        command = [str(torch_program), kind, str(count), *session]
+        return count_all(callgrind(folder, command, "", "measured"))
 
+    def python_scope(setup: str, count: int) -> int:
+        import_path = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); "
+        script = import_path + setup + PYTHON_SCOPE_LOOP.format(count=count)
+        # -I ignores the user's environment, so that every run is the same.
+        return count_in_marey(callgrind(folder, [sys.executable, "-I", "-c", script]))
 
-def instructions_per_item(run: Callable[[int], int]) -> float:
-    """Returns the difference of two runs per item; start and end cancel out."""
-    return (run(2 * ITEMS) - run(ITEMS)) / ITEMS
+    def kernel_launch(data: str, count: int) -> int:
+        folders = [str(PACKAGE.parent), str(SUPPORT)]
+        script = LAUNCH_SCRIPT.format(folders=folders, data=data, count=count)
+        command = [sys.executable, "-I", "-c", script]
+        return count_in_marey(callgrind(folder, command, "", "replay_launch", variables))
+
+    return {
+        **{path: partial(native_workload, *arguments) for path, arguments in NATIVE_PATHS.items()},
+        **{path: partial(cpp_workload, *arguments) for path, arguments in CPP_PATHS.items()},
+        **{path: partial(torch_function, *arguments) for path, arguments in TORCH_PATHS.items()},
+        **{path: partial(python_scope, setup) for path, setup in PYTHON_SETUPS.items()},
+        **{path: partial(kernel_launch, data) for path, data in LAUNCH_DATA.items()},
+    }
 
 
 def callgrind(

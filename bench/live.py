@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import live_commands
 import live_costs
 from live_process import Peers
-from table import update_document
+from table import document_parser, update_document
 
 TABLES: dict[str, Callable[[Peers], str]] = {
     "prepared": live_costs.prepared_table,
@@ -31,7 +30,7 @@ TABLES: dict[str, Callable[[Peers], str]] = {
 }
 
 
-def main() -> int:
+def main() -> None:
     options = parse_options()
     peers = Peers(options.peers.absolute(), options.newer)
     texts = []
@@ -47,11 +46,10 @@ def main() -> int:
     print(texts[-1])
     if options.update:
         update_document("bench/live.py", texts)
-    return 0
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measures looking into running processes.")
+    parser = document_parser("Measures looking into running processes.")
     parser.add_argument(
         "--peers",
         type=Path,
@@ -66,7 +64,6 @@ def parse_options() -> argparse.Namespace:
         help="CPython 3.12 or later, for the figures of `marey watch` there",
     )
     parser.add_argument("--only", choices=TABLES, help="make only this table")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
     if options.update and options.only:
         parser.error("--update makes every table")
@@ -75,4 +72,4 @@ def parse_options() -> argparse.Namespace:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(main())
+        main()

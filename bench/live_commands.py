@@ -11,15 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from live_process import (
-    MAREY,
-    Cost,
-    Peers,
-    Target,
-    command_cost,
-    running,
-    target,
-)
+from live_process import MAREY, Peers, Target, command_cost, running, target
+from process import Cost
 from table import NO_VALUE, duration, markdown_table, verdict
 
 ROUNDS = 7
@@ -201,7 +194,7 @@ def stop_nanos(output: str) -> tuple[float, float]:
 def command_row(
     command: str, process: str, peer: str, theirs: list[Cost], ours: list[Cost], bar_nanos: float
 ) -> tuple[str, ...]:
-    takes = median(cost.clock_nanos for cost in ours)
+    takes = 1e9 * median(cost.seconds for cost in ours)
     return (
         command,
         process,
@@ -217,7 +210,7 @@ def times(costs: list[Cost], without: str) -> tuple[str, str]:
     """Returns the medians of the time by the clock and of the CPU time."""
     if not costs:
         return without, NO_VALUE
-    clock = median(cost.clock_nanos for cost in costs)
+    clock = 1e9 * median(cost.seconds for cost in costs)
     return duration(clock), duration(median(cost.cpu_nanos for cost in costs))
 
 
@@ -330,7 +323,7 @@ def py_spy_rate(peers: Peers, program: Target, rate_hz: int) -> Rate:
     record = (peers.py_spy, "record", "-p", str(program.pid), "-d", "1", "-r", str(rate_hz))
     done = command_cost([*record, "-f", "raw", "-o", program.folder / "rate"])
     samples = int(found(r"Samples: (\d+)", done.output))
-    return Rate(samples / (done.clock_nanos / 1e9), done.cpu_nanos / samples)
+    return Rate(samples / (done.seconds), done.cpu_nanos / samples)
 
 
 def found(pattern: str, output: str) -> str:

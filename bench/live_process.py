@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from process import run_worker
+from process import Cost, measure_with_output, run_worker
 
 MAREY = Path(sys.executable).with_name("marey")
 VERSIONS = (
@@ -135,31 +133,13 @@ def target(
         yield program
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The cost of a command, and what it printed."""
-
-    clock_nanos: float
-    cpu_nanos: float
-    output: str
-
-
 def command_cost(command: Sequence[str | Path]) -> Cost:
     """Runs a command to its end.
 
     Raises:
         RuntimeError: It failed. The message has what it printed.
     """
-    with tempfile.TemporaryFile("w+") as output:
-        start = time.perf_counter_ns()
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        nanos = time.perf_counter_ns() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read()
-    if process.returncode != 0:
-        raise RuntimeError(f"{Path(command[0]).name} {command[1]} failed:\n{text}")
-    return Cost(nanos, (usage.ru_utime + usage.ru_stime) * 1e9, text)
+    cost = measure_with_output(command, stderr=subprocess.STDOUT)
+    if cost.status != 0:
+        raise RuntimeError(f"{Path(command[0]).name} {command[1]} failed:\n{cost.output}")
+    return cost

@@ -7,13 +7,11 @@ rounds of all processes, in CPU time, without the empty loop. `--update` writes 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import statistics
-import sys
 
 from process import run_worker
-from table import duration, markdown_table, update_document, verdict
+from table import document_parser, duration, markdown_table, publish, verdict
 
 PROCESSES = 5
 MAX_TIME_RATIO = 1.3
@@ -97,19 +95,14 @@ Costs = dict[str, float]
 """Nanoseconds by workload."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures marey.metrics.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures marey.metrics.")
     options = parser.parse_args()
     rounds: list[dict[str, Costs]] = [
         {data: run_worker(WORKER, data) for data in SESSIONS} for _ in range(PROCESSES)
     ]
     costs = {data: medians([round_[data] for round_ in rounds]) for data in SESSIONS}
-    text = metrics_table(costs)
-    print(text)
-    if options.update:
-        update_document("bench/metrics.py", [text])
-    return 0
+    publish("bench/metrics.py", [metrics_table(costs)], is_update=options.update)
 
 
 def medians(runs: list[Costs]) -> Costs:
@@ -139,4 +132,4 @@ def metrics_table(costs: dict[str, Costs]) -> str:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(main())
+        main()

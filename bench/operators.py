@@ -11,16 +11,14 @@ times are CPU times. `--update` writes the table to `docs/benchmarks.md`.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
 import statistics
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from process import run_worker
-from table import duration, markdown_table, update_document, verdict
+from table import document_parser, duration, markdown_table, publish, verdict
 
 PROFILERS = {
     "control": "nothing: two equal processes",
@@ -225,9 +223,8 @@ class Cost(NamedTuple):
     """Time of a step without the profiler, in nanoseconds."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures recording of operators.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures recording of operators.")
     parser.add_argument("--only", metavar="NAME", choices=PROFILERS, help="measure one profiler")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each, to try it out")
     options = parser.parse_args()
@@ -236,10 +233,7 @@ def main() -> int:
     names = [options.only] if options.only else list(PROFILERS)
     costs = {name: measure(name, options.rounds) for name in names}
     texts = [operators_table(costs), conclusion(costs)]
-    print("\n\n".join(texts))
-    if options.update:
-        update_document("bench/operators.py", texts)
-    return 0
+    publish("bench/operators.py", texts, is_update=options.update)
 
 
 def measure(name: str, rounds: int | None) -> Cost:
@@ -350,4 +344,4 @@ def bar_text(figure: Figure, limit: float, unit: str) -> str:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(main())
+        main()

@@ -1,5 +1,5 @@
-"""Rows of `scale.py` for `marey analyze`, as whole processes: from a trace of some operators to
-runs of many host spans.
+"""A row of `scale.py`, and those of `marey analyze`: from a trace of some operators to runs of many
+host spans.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+from spans import RunStore
 
 MILLION = 1_000_000
+LARGE_SIZE = 100
+"""From this size on, in million host spans, a run is measured once and without the baseline."""
 A100_TRACE = Path(__file__).parent.parent / "tests" / "data" / "kineto" / "a100-nccl.json.gz"
 OPERATORS = 375
 STEPS = 3
@@ -19,35 +23,39 @@ BARS = {8: (1.5, 500e6), 100: (15.0, 1e9), 600: (60.0, 2e9)}
 """Seconds and bytes, by million host spans."""
 
 
-class RunStore(Protocol):
-    """Stores runs of host spans."""
-
-    def run(self, spans: int) -> Path: ...
+Command = Callable[[Path], list[str | Path]]
+"""A function from an output path, which does not exist, to the arguments of `marey`."""
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """A report to measure, with its bars."""
+class Row:
+    """A measured command."""
 
+    what: str
     size: str
-    make_input: Callable[[], Path]
-    bar_seconds: float
+    command: Command
+    bar_seconds: float | None = None
     bar_bytes: float | None = None
-    million_spans: int = 0
+    max_open_files: int | None = None
+    """Limit of open files of the process."""
+    is_large: bool = False
 
-    def arguments(self, output: Path) -> list[str | Path]:
-        return ["analyze", self.make_input(), "-f", "txt", "-o", output]
 
-
-def analyses(store: RunStore, folder: Path, sizes: tuple[int, ...]) -> Iterator[Analysis]:
+def analyze_rows(store: RunStore, sizes: tuple[int, ...]) -> Iterator[Row]:
     """Yields the reports to measure; each input is made before its command runs."""
-    yield Analysis(f"{OPERATORS} operators", lambda: operators_trace(folder), 0.12)
-    yield Analysis("a100-nccl", lambda: A100_TRACE, 0.3)
+    what = "`marey analyze`"
+    operators = partial(analyze_arguments, partial(operators_trace, store.folder))
+    yield Row(what, f"{OPERATORS} operators", operators, 0.12)
+    yield Row(what, "a100-nccl", partial(analyze_arguments, lambda: A100_TRACE), 0.3)
     for size in sizes:
         if size in BARS:
-            max_seconds, max_bytes = BARS[size]
-            make_run = partial(store.run, size * MILLION)
-            yield Analysis(f"{size} M spans", make_run, max_seconds, max_bytes, size)
+            command = partial(analyze_arguments, partial(store.run, size * MILLION))
+            is_large = size >= LARGE_SIZE
+            yield Row(what, f"{size} M spans", command, *BARS[size], is_large=is_large)
+
+
+def analyze_arguments(make_input: Callable[[], Path], output: Path) -> list[str | Path]:
+    return ["analyze", make_input(), "-f", "txt", "-o", output]
 
 
 def operators_trace(folder: Path) -> Path:

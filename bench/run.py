@@ -15,10 +15,18 @@ from typing import Any
 
 from measure import Result, Workers, measure
 from rows import ROWS
-from table import HEADINGS, library_sizes, markdown_tables, result_cells, update_document, versions
+from table import (
+    HEADINGS,
+    document_parser,
+    library_sizes,
+    markdown_tables,
+    result_cells,
+    update_document,
+    versions,
+)
 
 
-def main() -> int:
+def main() -> None:
     options = parse_options()
     rows = [row for row in ROWS if options.row is None or row.name in options.row]
     results = []
@@ -38,7 +46,6 @@ def main() -> int:
             print(f"{name}: {size / 1024:,.0f} KiB")
     if options.update:
         update_document("bench/run.py", markdown_tables(results))
-    return 0
 
 
 def print_cells(name: str, texts: tuple[str, ...]) -> None:
@@ -71,11 +78,10 @@ def as_json(results: list[Result]) -> dict[str, Any]:
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measures marey beside its peers.")
+    parser = document_parser("Measures marey beside its peers.")
     names = [row.name for row in ROWS]
     parser.add_argument("--row", action="append", choices=names, help="only this one; repeatable")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
     if options.update and options.row:
         parser.error("--update measures every row")
@@ -83,4 +89,4 @@ def parse_options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

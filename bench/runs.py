@@ -6,7 +6,6 @@ Parquet files, and the wall time of a query. `--update` writes them to `docs/ben
 
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 import statistics
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from process import run as run_process
-from table import duration, markdown_table, update_document, verdict
+from table import document_parser, duration, markdown_table, publish, verdict
 
 DEMO_SCRIPT = Path(__file__).parent.parent / "examples" / "train_gpt.py"
 DEV_NULL = Path(os.devnull)
@@ -62,18 +61,14 @@ MAX_FIRST_QUERY_NANOS = 100e6
 MAX_SPAN_BYTES = 16.0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures runs.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures runs.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as name:
         folder = Path(name)
         tables = [measure_collection(folder), measure_cpu_times(folder), measure_wall_times(folder)]
     texts = [markdown_table(table) for table in tables]
-    print("\n\n".join(texts))
-    if options.update:
-        update_document("bench/runs.py", texts)
-    return 0
+    publish("bench/runs.py", texts, is_update=options.update)
 
 
 def run_path(folder: Path, spans: int) -> Path:
@@ -229,4 +224,4 @@ def median_wall_nanos(ask: Callable[[], Any]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

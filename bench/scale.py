@@ -9,30 +9,24 @@ hours or more memory than there is. `--update` writes the table to `docs/benchma
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import kineto_trace
-from reports import analyses
+from process import Cost, measure, median
+from reports import LARGE_SIZE, MILLION, Row, analyze_rows
 from spans import RunStore
-from table import duration, markdown_table, update_document, verdict
+from table import document_parser, duration, markdown_table, publish, verdict
 
 ROUNDS = 3
-MILLION = 1_000_000
 SIZES = (1, 8)
-LARGE_SIZE = 100
-"""From this size on, in million host spans, a run is measured once and without the baseline."""
 RANKS = 1_000
 SPANS_PER_RANK = 10_000
 TRACE_EVENTS = (MILLION, 10 * MILLION)
@@ -46,40 +40,12 @@ CSV_MAX_RATIO = 1.3
 """The highest ratio of the cost a span in runs of other sizes to the cost in this run."""
 RANKS_MAX_SECONDS = 60.0
 
-Command = Callable[[Path], list[str | Path]]
-"""A function from an output path, which does not exist, to the arguments of `marey`."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A measured command."""
-
-    what: str
-    size: str
-    command: Command
-    bar_seconds: float | None = None
-    bar_bytes: float | None = None
-    max_open_files: int | None = None
-    """Limit of open files of the process."""
-    is_large: bool = False
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Time and memory of a process; of a failed process only the status is valid."""
-
-    seconds: float
-    memory_bytes: float
-    status: int = 0
-
-
 Measured = dict[tuple[str, str], Cost]
 """The costs so far of the rows, by what they measure and its size."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures large runs.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures large runs.")
     parser.add_argument("--baseline", type=Path, metavar="MAREY", help="another marey to compare")
     parser.add_argument("--folder", type=Path, help="where runs are kept, instead of nowhere")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each is measured")
@@ -105,20 +71,13 @@ def main() -> int:
                 measured[row.what, row.size] = costs[0]
                 lines.append(table_row(row, costs, len(programs) > 1))
                 print("  ".join(lines[-1]), flush=True)
-    text = markdown_table(lines)
-    print(text)
-    if options.update:
-        update_document("bench/scale.py", [text])
-    return 0
+    publish("bench/scale.py", [markdown_table(lines)], is_update=options.update)
 
 
 def rows(store: RunStore, sizes: tuple[int, ...], measured: Measured) -> Iterator[Row]:
     """Yields the rows; the input of a command is recorded before the command runs."""
     yield from csv_rows(store, sizes, measured)
-    for analysis in analyses(store, store.folder, sizes):
-        bars = (analysis.bar_seconds, analysis.bar_bytes)
-        is_large = analysis.million_spans >= LARGE_SIZE
-        yield Row("`marey analyze`", analysis.size, analysis.arguments, *bars, is_large=is_large)
+    yield from analyze_rows(store, sizes)
     ranks_size = f"{RANKS:,} ranks of {SPANS_PER_RANK:,} spans"
     ranks_bars = (RANKS_MAX_SECONDS, None, MAX_OPEN_FILES)
     yield Row("`marey collect`", ranks_size, partial(collect_arguments, store), *ranks_bars)
@@ -172,42 +131,31 @@ def generated_trace(folder: Path, events: int) -> Path:
 def measure_in_turn(row: Row, programs: list[Path], scratch: Path, rounds: int) -> list[Cost]:
     """Returns the medians of each program, or the first failure; of a large run marey's alone."""
     if row.is_large:
-        return [measure(programs[0], row, scratch / "out")]
+        return [measure_row(programs[0], row, scratch / "out")]
     costs: list[list[Cost]] = [[] for _ in programs]
     for _ in range(rounds):
         for program, program_costs in zip(programs, costs, strict=True):
-            program_costs.append(measure(program, row, scratch / "out"))
-    return [median_cost(program_costs) for program_costs in costs]
+            program_costs.append(measure_row(program, row, scratch / "out"))
+    return [
+        next((cost for cost in program_costs if cost.status != 0), median(program_costs))
+        for program_costs in costs
+    ]
 
 
-def median_cost(costs: list[Cost]) -> Cost:
-    for cost in costs:
-        if cost.status != 0:
-            return cost
-    return Cost(
-        statistics.median(cost.seconds for cost in costs),
-        statistics.median(cost.memory_bytes for cost in costs),
-    )
-
-
-def measure(program: Path, row: Row, output: Path) -> Cost:
+def measure_row(program: Path, row: Row, output: Path) -> Cost:
     """Runs a command as a whole process, and removes what it wrote."""
     command = [program, *row.command(output)]
     os.sync()  # so that earlier writes do not disturb the measurement
-    begin = time.perf_counter()
-    process = subprocess.Popen(
+    cost = measure(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=partial(limit_open_files, row.max_open_files),
     )
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
     if output.is_dir():
         shutil.rmtree(output)
     output.unlink(missing_ok=True)
-    return Cost(seconds, usage.ru_maxrss * 1024, process.returncode)
+    return cost
 
 
 def limit_open_files(limit: int | None) -> None:
@@ -263,4 +211,4 @@ def row_verdict(row: Row, cost: Cost) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from native import LIBRARY, PACKAGE
+from native import LIBRARY, compile_c
 
 SOURCE = Path(__file__).with_name("spans.c")
 
@@ -66,8 +66,7 @@ class RunStore:
         program = self.folder / "spans"
         if not program.is_file() or program.stat().st_mtime < SOURCE.stat().st_mtime:
             self.folder.mkdir(parents=True, exist_ok=True)
-            flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{PACKAGE / 'include'}"]
-            subprocess.run(["cc", *flags, SOURCE, "-o", program, "-ldl"], check=True)
+            compile_c(program, "cc", "-std=gnu11", SOURCE.name)
         return program
 
     def _record(self, program: Path, path: Path, spans: int, rank: int | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import os
 import platform
@@ -101,6 +102,20 @@ def core_count() -> int:
 def library_sizes() -> list[tuple[str, int]]:
     """Returns names and bytes of the wheel's libraries."""
     return [(name, (PACKAGE / name).stat().st_size) for name in LIBRARIES]
+
+
+def document_parser(description: str | None) -> argparse.ArgumentParser:
+    """Returns the parser of a script whose tables are in the document."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+    return parser
+
+
+def publish(script: str, texts: Sequence[str], *, is_update: bool) -> None:
+    """Prints texts and, for `--update`, writes them to the document."""
+    print("\n\n".join(texts))
+    if is_update:
+        update_document(script, texts)
 
 
 def update_document(script: str, texts: Sequence[str]) -> None:

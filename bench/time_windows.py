@@ -9,13 +9,12 @@ both to `docs/benchmarks.md`; `--factors` prints the factors of `marey/windows/r
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
 
 from process import run_worker
-from table import NO_VALUE, duration, markdown_table, update_document, verdict
+from table import NO_VALUE, document_parser, duration, markdown_table, publish, verdict
 
 PROCESSES = 3
 PROFILERS = {
@@ -150,20 +149,15 @@ print(json.dumps(dict(before=statistics.median(before), after=statistics.median(
 """
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures the ends of windows of time.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures the ends of windows of time.")
     parser.add_argument("--factors", action="store_true", help="print the factors of the test")
     options = parser.parse_args()
     if options.factors:
         for count in range(5, 21):
             print(f"{count}: {factor(count):.2f}")
-        return 0
-    texts = [costs_table(), cpu_table()]
-    print("\n\n".join(texts))
-    if options.update:
-        update_document("bench/time_windows.py", texts)
-    return 0
+        return
+    publish("bench/time_windows.py", [costs_table(), cpu_table()], is_update=options.update)
 
 
 def costs_table() -> str:
@@ -224,4 +218,4 @@ def factor(count: int, samples: int = 200_000) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,16 +6,13 @@ and marey run in turn. `--update` writes the table to `docs/benchmarks.md`.
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from process import Cost, run
-from table import NO_VALUE, duration, markdown_table, update_document, verdict
+from process import Cost, median, run
+from table import NO_VALUE, document_parser, duration, markdown_table, update_document, verdict
 
 FAN_OUT = 10
 LEVELS = 6
@@ -56,9 +53,8 @@ ROWS = (
 )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures the viewers.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures the viewers.")
     options = parser.parse_args()
     lines: list[tuple[str, ...]] = [HEADINGS]
     with tempfile.TemporaryDirectory(prefix="marey-bench-") as folder:
@@ -68,7 +64,6 @@ def main() -> int:
             lines.append(line)
     if options.update:
         update_document("bench/viewer.py", [markdown_table(lines)])
-    return 0
 
 
 def measure(row: Row, folder: Path) -> tuple[str, ...]:
@@ -91,17 +86,8 @@ def measure(row: Row, folder: Path) -> tuple[str, ...]:
             costs[name].append(run([*program, *arguments], folder / name))
     if row.has_peer:
         assert (folder / "peer").read_bytes() == (folder / "marey").read_bytes(), row.what
-    ours, peer = median_cost(costs["marey"]), median_cost(costs.get("peer", []))
+    ours, peer = median(costs["marey"]), median(costs["peer"]) if row.has_peer else None
     return (row.what, *cost_cells(peer), *cost_cells(ours), *comparison_cells(ours, peer, row.bars))
-
-
-def median_cost(costs: list[Cost]) -> Cost | None:
-    if not costs:
-        return None
-    return Cost(
-        statistics.median(cost.cpu_nanos for cost in costs),
-        statistics.median(cost.memory_bytes for cost in costs),
-    )
 
 
 def cost_cells(cost: Cost | None) -> tuple[str, str]:
@@ -111,10 +97,10 @@ def cost_cells(cost: Cost | None) -> tuple[str, str]:
 
 
 def comparison_cells(
-    ours: Cost | None, peer: Cost | None, bars: tuple[float, float] | None
+    ours: Cost, peer: Cost | None, bars: tuple[float, float] | None
 ) -> tuple[str, str, str]:
     """Returns speedup, memory ratio, and whether the bars hold."""
-    if ours is None or peer is None:
+    if peer is None:
         return NO_VALUE, NO_VALUE, ""
     gains = peer.cpu_nanos / ours.cpu_nanos, peer.memory_bytes / ours.memory_bytes
     speedup, memory_ratio = (f"{gain:.3g}x" for gain in gains)
@@ -169,4 +155,4 @@ def node_lines(remaining: Iterator[int], level: int, rank: int, indent: str) -> 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,13 +8,12 @@ writes the table to `docs/benchmarks.md`; `--traces FOLDER` adds traces.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 from pathlib import Path
 
-from formats import Cost, run_python
-from table import duration, markdown_table, update_document, verdict
+from formats import run_python
+from process import Cost
+from table import document_parser, duration, markdown_table, publish, verdict
 
 ROUNDS = 5
 MAX_REPORT_SECONDS = 1.0
@@ -68,9 +67,8 @@ print(time.perf_counter() - begin)
 """
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures the analyses.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures the analyses.")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="more traces to analyse")
     options = parser.parse_args()
     traces = [BARRED_TRACE]
@@ -78,12 +76,8 @@ def main() -> int:
         added = sorted(options.traces.glob("*.json.gz"))
         traces += [trace for trace in added if trace.name != BARRED_TRACE.name]
     heading = ("trace", "HTA", "the same views", "", "whole report", "", "bar", "")
-    table = [heading, *map(trace_row, traces)]
-    text = markdown_table(table)
-    print(text)
-    if options.update:
-        update_document("bench/views.py", [text])
-    return 0
+    table = markdown_table([heading, *map(trace_row, traces)])
+    publish("bench/views.py", [table], is_update=options.update)
 
 
 def trace_row(trace: Path) -> tuple[str, ...]:
@@ -113,4 +107,4 @@ def bar_cells(trace: Path, report_seconds: float) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,15 +9,12 @@ the same round. `--update` writes the table to `docs/benchmarks.md`.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import statistics
-import sys
-from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 
 from process import run_worker
-from table import duration, markdown_table, update_document
+from table import document_parser, duration, markdown_table, publish
 
 PROCESSES = 5
 PROFILERS = {
@@ -83,9 +80,8 @@ Costs = dict[str, float]
 """Nanoseconds of a step by phase; `end` is the end's share of each step of the window."""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Measures windows of torch.profiler.")
-    parser.add_argument("--update", action="store_true", help="write docs/benchmarks.md")
+def main() -> None:
+    parser = document_parser("Measures windows of torch.profiler.")
     parser.add_argument("--rounds", type=int, default=PROCESSES, metavar="N", help="rounds of each")
     options = parser.parse_args()
     program = WORKER.format(bench=str(Path(__file__).parent))
@@ -95,11 +91,7 @@ def main() -> int:
         first = number % len(names)  # each is the first one in its turn
         order = names[first:] + names[:first]
         rounds.append({name: run_worker(program, name) for name in order})
-    text = windows_table(rounds)
-    print(text)
-    if options.update:
-        update_document("bench/windows.py", [text])
-    return 0
+    publish("bench/windows.py", [windows_table(rounds)], is_update=options.update)
 
 
 def windows_table(rounds: list[dict[str, Costs]]) -> str:
@@ -123,10 +115,6 @@ def windows_table(rounds: list[dict[str, Costs]]) -> str:
     return markdown_table(lines)
 
 
-def median(values: Iterable[float]) -> float:
-    return statistics.median(values)
-
-
 def added_ratio(rounds: list[dict[str, Costs]], name: str) -> float:
     """Returns the ratio of what a window adds to a step to what torch.profiler adds."""
 
@@ -148,4 +136,4 @@ def percent(cost: Costs, phase: str) -> float:
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(main())
+        main()

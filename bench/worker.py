@@ -67,8 +67,7 @@ def proton_workloads(context: str | None, data: str = "tree") -> dict[str, Workl
             library.finalize(session, "chrome_trace")
 
         finalize(session)
-        workloads["finalize"] = finalize_workload(triton.profiler, start, finalize)
-        workloads["scope"] = trace_scope_workload(triton.profiler, start, finalize)
+        workloads |= trace_workloads(triton.profiler, start, finalize)
     return workloads
 
 
@@ -83,46 +82,31 @@ def marey_workloads(context: str | None, data: str = "tree") -> dict[str, Worklo
             assert session is not None
             return session
 
-        workloads["finalize"] = finalize_workload(marey, start, marey.finalize)
-        workloads["scope"] = trace_scope_workload(marey, start, marey.finalize)
+        workloads |= trace_workloads(marey, start, marey.finalize)
     elif context is not None:
         marey.start("marey", context=context)
     return workloads
 
 
-def finalize_workload(
+def trace_workloads(
     profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]
-) -> Workload:
-    """Measures the end of a trace session, per scope."""
+) -> dict[str, Workload]:
+    """Measures a scope of a trace session, and the end of the session per scope.
 
-    def measure(count: int) -> float:
-        session = start()
-        for _ in range(count):
-            with profiler.scope("x"):
-                pass
-        start_nanos = time.process_time_ns()
-        finalize(session)
-        return (time.process_time_ns() - start_nanos) / count
+    The session is ended each time, to bound memory.
+    """
 
-    return measure
-
-
-def trace_scope_workload(
-    profiler: Any, start: Callable[[], int], finalize: Callable[[int], None]
-) -> Workload:
-    """Measures a scope of a trace session, which is ended each time to bound memory."""
-
-    def measure(count: int) -> float:
+    def measure(count: int) -> tuple[float, float]:
         session = start()
         start_nanos = time.process_time_ns()
         for _ in range(count):
             with profiler.scope("x"):
                 pass
-        nanos = time.process_time_ns() - start_nanos
+        end_nanos = time.process_time_ns()
         finalize(session)
-        return nanos / count
+        return (end_nanos - start_nanos) / count, (time.process_time_ns() - end_nanos) / count
 
-    return measure
+    return {"scope": lambda count: measure(count)[0], "finalize": lambda count: measure(count)[1]}
 
 
 def scope_workloads(profiler: Any) -> dict[str, Workload]:

@@ -116,22 +116,8 @@ __all__ = [
     "windows",
 ]
 
-# Submodules that most programs never use, and the names that they define: imported on first use.
-_LAZY_MODULES = (
-    "comparison",
-    "graph",
-    "hooks",
-    "metrics",
-    "mode",
-    "performance",
-    "run",
-    "sampling",
-    "specs",
-    "training",
-    "viewer",
-    "watching",
-    "windows",
-)
+# Names of submodules that most programs never use. These modules are imported on first use, also by
+# their own names: those of `__all__` that are not imported above.
 _LAZY_NAMES = {
     "compare": "comparison",
     "enable_torch_profiling": "torch",
@@ -151,10 +137,10 @@ def __getattr__(name: str) -> Any:
     """Imports a submodule on first use."""
     import importlib
 
-    if name in _LAZY_MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
     if name in _LAZY_NAMES:
         return getattr(importlib.import_module(f"{__name__}.{_LAZY_NAMES[name]}"), name)
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -70,15 +70,15 @@ def attach(
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # Notes and the collection of the run are for the command, not for this process's stderr.
         _session.leave_end_to_parent()
-        session = start_for(
-            "marey", path, context=context, data=data, backend=None, mode=None, hook=None
-        )
+        session = start_for("marey", path, context=context, data=data)
         if session is None:
             return ["refused", "`marey run` records it"]
         hooks_torch = "torch" in sys.modules
         if hooks_torch:
             try:
-                _enable_torch(operators, memory)
+                from marey import torch
+
+                torch.enable(operators=operators, memory=memory)
             except BaseException:
                 _native.set_quiet_if_empty(session)
                 _native.finalize(session)
@@ -116,12 +116,6 @@ def detach() -> list[str]:
         _recording = None
         _native.end_idle_threads()
         return ["ended", *dict.fromkeys([*_session.written[earlier:], output])]
-
-
-def _enable_torch(operators: bool, memory: bool) -> None:
-    from marey import torch
-
-    torch.enable(operators=operators, memory=memory)
 
 
 def _output(recording: _Recording) -> str:

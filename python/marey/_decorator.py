@@ -27,7 +27,7 @@ def is_coroutine_function(func: Callable[..., Any]) -> bool:
 
 
 def wrap(manager: AbstractContextManager[Any], func: F) -> F:
-    """Runs each call of `func` inside `manager`, which all calls share."""
+    """Runs each call of `func` inside `manager`, which all calls share. Scopes call it natively."""
     return wrap_each(lambda: manager, func)
 
 

@@ -5,37 +5,35 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 
-class Follower(Protocol):
-    """An object that prepares itself for the child."""
-
-    def after_fork_in_child(self) -> None:
-        """Replaces locks, and drops what belongs to the parent alone."""
-
-
-_followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+_followers: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def follow(follower: Follower) -> None:
-    """Prepares an object in forked children for as long as it lives."""
+def follow(follower: T, prepare: Callable[[T], None]) -> None:
+    """Calls `prepare` with an object in forked children, for as long as the object lives.
+
+    It replaces locks, and drops what belongs to the parent alone.
+    """
     with _lock:
-        _followers.add(follower)
+        _followers[follower] = prepare
 
 
-def followers() -> list[Follower]:
-    """Returns the living objects."""
+def followers(kind: type[T]) -> list[T]:
+    """Returns the living objects of a class."""
     with _lock:
-        return list(_followers)
+        return [follower for follower in _followers if isinstance(follower, kind)]
 
 
 def _after_fork_in_child() -> None:
     global _lock
     _lock = threading.Lock()
-    for follower in list(_followers):
-        follower.after_fork_in_child()
+    for follower, prepare in list(_followers.items()):
+        prepare(follower)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -108,6 +108,12 @@ class EventClock:
         return round(millis * 1e6)
 
 
+def cuda_in_use() -> Any:
+    """Returns `torch.cuda` if the program has initialised it, else `None`."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
 def find_clock() -> Clock:
     """Returns the clock of the GPU if the program has imported PyTorch and there is a GPU."""
     torch = sys.modules.get("torch")
@@ -139,7 +145,7 @@ class PendingTimes(Generic[Label]):
         self._pending: deque[_Pending[Label]] = deque()
         # Reentrant, because a signal handler may read results.
         self._lock = threading.RLock()
-        follow(self)
+        follow(self, PendingTimes.after_fork_in_child)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -212,9 +218,8 @@ _pending_of_parent: list[object] = []
 
 
 def _read_all() -> None:
-    for times in followers():
-        if isinstance(times, PendingTimes):
-            times.read(waits=True)
+    for times in followers(PendingTimes):
+        times.read(waits=True)
 
 
 # The metrics of a session are complete only when the GPU's times are among them.

@@ -1,7 +1,7 @@
 """The Python interface of the recorder, in Rust."""
 
 from collections.abc import Callable, Sequence
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType
 from typing import Any, TypeVar, final
 
 from typing_extensions import Self, disjoint_base
@@ -20,13 +20,7 @@ class Scope:
     @property
     def metrics(self) -> dict[str, Any] | None: ...
     def __enter__(self) -> Scope: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    def __exit__(self, kind: object, error: object, traceback: object, /) -> None: ...
     def __call__(self, func: _F, /) -> _F: ...
 
 @final
@@ -34,13 +28,7 @@ class Measurement:
     """The result of `Timings.measure_time`."""
 
     def __enter__(self) -> Measurement: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+    def __exit__(self, kind: object, error: object, traceback: object, /) -> None: ...
 
 @final
 class Times:

@@ -46,7 +46,7 @@ class Options(NamedTuple):
     memory: bool
     children: bool
     keep: str | None = None
-    alerts: list[str] | None = None
+    alert: list[str] | None = None
     profile: str | None = None  # absolute path of the training profile
 
 
@@ -116,16 +116,16 @@ def _window_seconds(options: Options) -> float | None:
     """Returns the length of windows of time; `None` if there are none."""
     if options.window is None or options.data == "trace":
         return None
-    from marey.windows import run_windows
+    from marey import _checks  # a module that most programs never use
 
-    return run_windows.duration_seconds(options.window)
+    return _checks.duration_seconds(options.window)
 
 
 def _start_windows(options: Options, session: int, seconds: float) -> RunWindows:
-    from marey.windows.run_windows import Plan, RunWindows
+    from marey.windows.run_windows import RunWindows
 
-    plan = Plan(seconds, options.keep, options.alerts or [])
-    return RunWindows(plan, options.path, f".{options.format}", session)
+    suffix, alerts = f".{options.format}", options.alert or []
+    return RunWindows(seconds, options.path, suffix, session, keep=options.keep, alerts=alerts)
 
 
 def _count_events(events: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from marey import _config
 from marey._names import ENV_RING_RECORDS, ENV_RING_SECONDS
@@ -88,28 +88,9 @@ def parse(arguments: list[str]) -> tuple[Target, Options, str | None]:
     profile = _profile_path(parsed, name)
     output = parsed.output if profile is None else f"{profile}.marey"
     path, file_format = _output_path(output, name, parsed.data)
-    options = Options(
-        path=path,
-        format=file_format,
-        context=parsed.context,
-        data=parsed.data,
-        backend=parsed.backend,
-        mode=parsed.mode,
-        hook=parsed.hook,
-        torch=parsed.torch,
-        operators=parsed.operators,
-        performance_events=parsed.performance_events,
-        shapes=parsed.shapes,
-        window=parsed.window,
-        overhead=parsed.overhead,
-        overhead_target=parsed.overhead_target,
-        memory=parsed.memory,
-        children=parsed.children,
-        keep=parsed.keep,
-        alerts=parsed.alert,
-        profile=profile,
-    )
-    return target, options, parsed.instrument
+    found: dict[str, Any] = {"path": path, "format": file_format, "profile": profile}
+    as_given = {name: getattr(parsed, name) for name in Options._fields if name not in found}
+    return target, Options(**found, **as_given), parsed.instrument
 
 
 def _arguments(arguments: list[str]) -> Arguments:
@@ -175,10 +156,10 @@ def _check_window(parsed: Arguments) -> None:
 
 
 def _is_duration(window: str) -> bool:
-    from marey.windows import run_windows
+    from marey import _checks  # a module that most programs never use
 
     try:
-        return run_windows.duration_seconds(window) is not None
+        return _checks.duration_seconds(window) is not None
     except ValueError as error:
         _usage_error(f"--window: {error}")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
+from collections.abc import Iterator
+from typing import TextIO
 
 
 def save_text(path: str | os.PathLike[str], text: str, kind: str = "report") -> str:
@@ -27,7 +28,8 @@ def save_text(path: str | os.PathLike[str], text: str, kind: str = "report") -> 
             ) as device:  # such as a pipe
                 device.write(text)
         else:
-            _replace(target, text)
+            with replaced(target) as file:
+                file.write(text)
     except OSError as error:
         raise OSError(
             error.errno, f"cannot write the {kind}: {error.strerror or error}", target
@@ -35,12 +37,14 @@ def save_text(path: str | os.PathLike[str], text: str, kind: str = "report") -> 
     return target
 
 
-def _replace(target: str, text: str) -> None:
+@contextlib.contextmanager
+def replaced(target: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """Opens a file that replaces another at the end of the block; not if the block raises."""
     # By `open`, so that the file has the permissions of the process's umask.
-    temporary = os.path.join(os.path.dirname(target), f"{secrets.token_hex(8)}.tmp")
+    temporary = os.path.join(os.path.dirname(target), f"{os.urandom(8).hex()}.tmp")
     try:
         with open(temporary, "x", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
+            yield file
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import itertools
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -216,15 +217,7 @@ def _duration_nanos(entry: dict[str, Any], start_nanos: int) -> int:
 
 
 def _count_elements(sizes: list[list[int]] | None) -> int:
-    if sizes is None:
-        return -1
-    total = 0
-    for size in sizes:
-        elements = 1
-        for axis in size:
-            elements *= axis
-        total += elements
-    return total
+    return -1 if sizes is None else sum(math.prod(size) for size in sizes)
 
 
 def _as_ranges(ranks: list[int]) -> str:

@@ -77,7 +77,7 @@ def enable(
 
 
 def disable() -> None:
-    """Removes all hooks, as `marey.torch.disable` describes."""
+    """Removes all hooks and closes the scopes that they have opened on this thread."""
     global _enabled, _meter, _detach_steps, _collectives
     meter, _meter = _meter, None
     if meter is not None:
@@ -117,7 +117,11 @@ def records_operators() -> bool:
 
 
 def measured_overhead() -> str | None:
-    """Returns what recording costs so far, `None` if it is not measured."""
+    """Returns what recording costs so far as a sentence.
+
+    ``unknown`` with the reason if the steps do not suffice, `None` unless `enable` has begun to
+    measure.
+    """
     return None if _meter is None else _meter.statement()
 
 
@@ -299,17 +303,12 @@ def _are_installed() -> bool:
 
 def _remove() -> None:
     """Removes what `_install` has installed, and closes its scopes on this thread."""
-    with _lock:
-        _uninstall()
-    _torch_scopes.leave_all()
-
-
-def _uninstall() -> None:
-    """Removes the hooks, with the lock held, if they are installed."""
     global _detach
-    if _detach is not None:
-        _detach()
-        _detach = None
+    with _lock:
+        if _detach is not None:
+            _detach()
+            _detach = None
+    _torch_scopes.leave_all()
 
 
 def _switch_memory(*, is_on: bool) -> None:
@@ -366,22 +365,21 @@ def drop_detail() -> str | None:
     """Ends the recording of the most expensive detail; returns which, `None` without any."""
     global _records_modules
     with _lock:
-        if _records_operators and _shapes != "off":
+        detail = recorded_details()[0]
+        if detail == "shapes":
             _set_shapes("off")
             _record_operators(_torch)
-            return "shapes"
-        if _records_operators:
+        elif detail == "operators":
             stop_operators()
-            return "operators"
-        if _records_memory:
+        elif detail == "memory":
             _set_memory(is_on=False)
-            return "memory"
-        if _records_modules:
+        elif detail == "modules":
             _records_modules = False
             _remove()
             _install()
-            return "modules"
-        return None
+        else:
+            return None
+        return detail
 
 
 _METER_HOOKS = _torch_overhead.Hooks(pause, resume, recorded_details, drop_detail)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import marey
 
 from . import _native
+from ._saving import replaced
 from ._torch_fields import KNOWN, UNKNOWN, WORDS, Fields
 from ._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS, InputFields
 
@@ -183,11 +184,8 @@ def _read(path: Path) -> Support | None:
 def _write(path: Path, support: Support) -> None:
     """Writes a file at once, because other ranks may be writing the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, delete=False, encoding="utf-8"
-    ) as temporary:
-        json.dump(support, temporary)
-    os.replace(temporary.name, path)
+    with replaced(path) as file:
+        json.dump(support, file)
 
 
 def _try_in_child() -> Support:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import threading
 import time
 import weakref
@@ -21,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import _native
+from ._forks import follow
 from ._student import NORMAL, student_t
 from .profile import activate, deactivate
 
@@ -145,7 +145,7 @@ class Meter:
         self._recorded_steps = FIRST_RECORDED_STEPS  # until the next baseline
         self._dropped: list[str] = []
         self._is_at_bottom = False
-        _meters.add(self)
+        follow(self, Meter.resume_in_child)
         self.publish()
 
     def end_step(self, optimizer: object) -> None:
@@ -342,14 +342,3 @@ def _median(nanos: list[int]) -> float:
     import statistics  # as above
 
     return statistics.median(nanos)
-
-
-_meters: weakref.WeakSet[Meter] = weakref.WeakSet()
-
-
-def _resume_in_child() -> None:
-    for meter in list(_meters):
-        meter.resume_in_child()
-
-
-os.register_at_fork(after_in_child=_resume_in_child)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from . import _native
 from ._names import KIND_SCOPE, LOSS_TORCH_WINDOWS, WINDOW_ANCHOR
+from ._torch_patches import replace
 from ._warning import warn
 
 
@@ -71,7 +72,7 @@ class Recording:
                 lacks a switch.
         """
         self._folder = _spool_folder()
-        if _others.are_running(self._torch):
+        if _are_others_running(self._torch):
             raise Unavailable("another torch.profiler is running")
         self._profiler = _create(self._torch, self._switches)
         with _own_calls(), _quiet(), _variable(*_NO_LOG):
@@ -84,7 +85,7 @@ class Recording:
 
     def start(self) -> None:
         """Begins the window, after `prepare` if that was not called. Raises the errors of both."""
-        if _others.are_running(self._torch):
+        if _are_others_running(self._torch):
             raise Unavailable("another torch.profiler is running")
         with contextlib.ExitStack() as undo:
             # Both record devices by CUPTI, which has one subscriber. torch.profiler becomes it when
@@ -160,11 +161,6 @@ def lose(reason: str) -> None:
     _native.count_losses(LOSS_TORCH_WINDOWS, 1)
     with contextlib.suppress(UserWarning):  # the program makes errors of warnings
         warn(f"a window of torch.profiler is not recorded: {reason}")
-
-
-def watch_others(torch: Any, on_start: Callable[[], None]) -> Callable[[], None]:
-    """Calls `on_start` before a profiler of the program starts; returns a function that ends it."""
-    return _others.watch(torch, on_start)
 
 
 _WRITE_SCOPE = "marey: write window"
@@ -292,45 +288,37 @@ def _spool_folder() -> str:
     raise Unavailable("no session records a trace; start one with data='trace'")
 
 
-class _Others:
-    """The profilers of the program, which no window may disturb."""
-
-    def __init__(self) -> None:
-        self._running: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    def are_running(self, torch: Any) -> bool:
-        """Whether a profiler of the program is prepared or running, or another tool's is."""
-        are_known = any(getattr(it, "kineto_results", None) is None for it in self._running)
-        return are_known or bool(torch.autograd._profiler_enabled())
-
-    def watch(self, torch: Any, on_start: Callable[[], None]) -> Callable[[], None]:
-        profile = torch.autograd.profiler.profile
-        prepare, leave = profile._prepare_trace, profile.__exit__
-
-        def watched_prepare(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            if not _is_own_call.value:
-                on_start()
-                self._running.add(self_)
-            return prepare(self_, *args, **kwargs)
-
-        def watched_leave(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return leave(self_, *args, **kwargs)
-            finally:
-                self._running.discard(self_)
-
-        profile._prepare_trace, profile.__exit__ = watched_prepare, watched_leave
-
-        def undo() -> None:
-            if profile._prepare_trace is watched_prepare:
-                profile._prepare_trace = prepare
-            if profile.__exit__ is watched_leave:
-                profile.__exit__ = leave
-
-        return undo
+_running_others: weakref.WeakSet[Any] = weakref.WeakSet()
+"""The profilers of the program that run, as far as they are watched: no window may disturb them."""
 
 
-_others = _Others()
+def _are_others_running(torch: Any) -> bool:
+    """Whether a profiler of the program is prepared or running, or another tool's is."""
+    are_known = any(getattr(it, "kineto_results", None) is None for it in _running_others)
+    return are_known or bool(torch.autograd._profiler_enabled())
+
+
+def watch_others(torch: Any, on_start: Callable[[], None]) -> Callable[[], None]:
+    """Calls `on_start` before a profiler of the program starts; returns a function that ends it."""
+    profile = torch.autograd.profiler.profile
+    prepare, leave = profile._prepare_trace, profile.__exit__
+
+    def watched_prepare(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_own_call.value:
+            on_start()
+            _running_others.add(self)
+        return prepare(self, *args, **kwargs)
+
+    def watched_leave(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return leave(self, *args, **kwargs)
+        finally:
+            _running_others.discard(self)
+
+    undo = contextlib.ExitStack()
+    undo.callback(replace(profile, "_prepare_trace", watched_prepare))
+    undo.callback(replace(profile, "__exit__", watched_leave))
+    return undo.close
 
 
 class _OwnCall(threading.local):

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _native, _session
+from ._saving import replaced
 
 MAX_TRACE_ENTRIES = 100_000
 """Entries of the allocator's history that a file has for each device, the latest ones."""
@@ -66,23 +67,11 @@ def write(torch: Any, path: str, scopes: ScopeHistory, models: Iterable[Any]) ->
     left_out = _shorten_traces(snapshot["device_traces"])
     if left_out:
         snapshot["left_out_trace_entries"] = left_out
-    _write_json(path, snapshot)
+    # The first key tells readers what the file is.
+    ordered = {"segments": snapshot.pop("segments"), **snapshot}
+    with replaced(path) as file:  # a program that is killed leaves none in part
+        json.dump(ordered, file, separators=(",", ":"), default=str)
     return has_history
-
-
-def _write_json(path: str, snapshot: dict[str, Any]) -> None:
-    """Writes the file at once, so that a program that is killed leaves none in part."""
-    part = f"{path}.part"
-    try:
-        with open(part, "w", encoding="utf-8") as file:
-            # The first key tells readers what the file is.
-            ordered = {"segments": snapshot.pop("segments"), **snapshot}
-            json.dump(ordered, file, separators=(",", ":"), default=str)
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
 
 
 def _blocks(snapshot: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import threading
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 from . import _torch_profiler, _torch_scopes, _torch_window_plans, performance
 from ._flags import is_disabled
+from ._forks import follow
 from ._torch_profiler import Recording, Switches, Unavailable
 from ._torch_window_plans import Plan, Schedule
 from ._warning import warn
@@ -121,12 +120,7 @@ class window:
         self._arm()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.disarm()
 
     def _arm(self) -> None:
@@ -175,6 +169,7 @@ class _Runner:
         self._thread: int | None = None
         self._watches_others = False
         self._undo = contextlib.ExitStack()
+        follow(self, _Runner.forget)
 
     @property
     def has_plan(self) -> bool:
@@ -311,12 +306,3 @@ def finish() -> None:
     """Ends all windows, before the session that they are recorded into."""
     for runner in tuple(_runners):
         runner.disarm()
-
-
-def _forget() -> None:
-    for runner in _runners:
-        runner.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

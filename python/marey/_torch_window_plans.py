@@ -11,22 +11,24 @@ import os
 import re
 import signal
 import statistics
+from abc import ABC, abstractmethod
 from time import perf_counter
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ._warning import warn
 
 
-class Plan(Protocol):
+class Plan(ABC):
     """Which steps a window has."""
 
-    def arm(self) -> None:
+    def arm(self) -> None:  # noqa: B027 - optional to override
         """Begins to wait."""
 
-    def disarm(self) -> None:
+    def disarm(self) -> None:  # noqa: B027 - optional to override
         """Undoes `arm`."""
 
+    @abstractmethod
     def after_step(self, step: int) -> Action:
         """Returns what to do before a step; steps are numbered from 0 since `arm`."""
 
@@ -40,7 +42,7 @@ class Action(NamedTuple):
     is_done: bool = False
 
 
-class Schedule:
+class Schedule(Plan):
     """A cycle of steps, as `torch.profiler.schedule` has it.
 
     In each cycle `wait` steps are not recorded, in `warmup` steps the profiler is set up, and
@@ -58,10 +60,6 @@ class Schedule:
                 raise ValueError(f"{name}={value} must be at least {least}")
         self._steps, self._wait, self._warmup, self._repeat = steps, wait, warmup, repeat
 
-    def arm(self) -> None: ...
-
-    def disarm(self) -> None: ...
-
     def after_step(self, step: int) -> Action:
         cycle, position = divmod(step, self._wait + self._warmup + self._steps)
         begins_cycle = position == 0 and cycle > 0
@@ -74,15 +72,16 @@ class Schedule:
         )
 
 
-class Event(Protocol):
+class Event(ABC):
     """A trigger of windows."""
 
-    def arm(self) -> None:
+    def arm(self) -> None:  # noqa: B027 - optional to override
         """Begins to watch."""
 
-    def disarm(self) -> None:
+    def disarm(self) -> None:  # noqa: B027 - optional to override
         """Undoes `arm`."""
 
+    @abstractmethod
     def has_happened(self, *, in_window: bool) -> bool:
         """Whether it has happened since the last call.
 
@@ -90,7 +89,7 @@ class Event(Protocol):
         """
 
 
-class Trigger:
+class Trigger(Plan):
     """A window of `steps` steps after each event, up to `MAX_WINDOWS`."""
 
     def __init__(self, event: Event, steps: int) -> None:
@@ -126,16 +125,12 @@ MAX_WINDOWS = 10
 """Windows that a trigger begins, at most: an event that keeps happening must not fill the disk."""
 
 
-class FileAppears:
+class FileAppears(Event):
     """A file that appears, or is written again."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._seen = self._stamp()
-
-    def arm(self) -> None: ...
-
-    def disarm(self) -> None: ...
 
     def has_happened(self, *, in_window: bool) -> bool:
         stamp = self._stamp()
@@ -151,7 +146,7 @@ class FileAppears:
         return status.st_ino, status.st_mtime_ns
 
 
-class SignalArrives:
+class SignalArrives(Event):
     """SIGUSR2. A handler that the program has set before is called too."""
 
     def __init__(self) -> None:
@@ -193,17 +188,13 @@ class SignalArrives:
             self._earlier(number, frame)
 
 
-class SlowStep:
+class SlowStep(Event):
     """A step that takes longer than a factor times the median of the steps before it."""
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
         self._last_end: float | None = None
         self._durations: collections.deque[float] = collections.deque(maxlen=50)
-
-    def arm(self) -> None: ...
-
-    def disarm(self) -> None: ...
 
     def has_happened(self, *, in_window: bool) -> bool:
         if in_window:

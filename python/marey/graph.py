@@ -124,7 +124,8 @@ class Graph:
 
     def show_metric_columns(self) -> list[str]:
         """Labels of all numeric columns."""
-        return _numeric_labels(self._updated_graph())
+        graph = self._updated_graph()
+        return _exclusive_labels(graph) + _inclusive_labels(graph)
 
     @property
     def default_metric(self) -> str | None:
@@ -508,10 +509,6 @@ def _inclusive_labels(graph: _engine.Graph) -> list[str]:
 def _exclusive_labels(graph: _engine.Graph) -> list[str]:
     others = [label for label in graph.labels() if not label.endswith(INCLUSIVE)]
     return [label for label in others if _is_numeric(graph, label)]
-
-
-def _numeric_labels(graph: _engine.Graph) -> list[str]:
-    return _exclusive_labels(graph) + _inclusive_labels(graph)
 
 
 def _is_numeric(graph: _engine.Graph, label: str) -> bool:

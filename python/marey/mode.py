@@ -144,37 +144,22 @@ class InstrumentationMode(BaseMode):
     optimizations: list[Optimize] | str = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for setting, enumeration in _ENUMERATIONS.items():
-            value = getattr(self, setting)
-            if isinstance(value, str):
-                object.__setattr__(self, setting, _from_word(setting, enumeration, value))
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if isinstance(setting.default, _Word) and isinstance(value, str):
+                member = _from_word(setting.name, type(setting.default), value)
+                object.__setattr__(self, setting.name, member)
         if isinstance(self.optimizations, str):
             words = [word.strip() for word in self.optimizations.split(",") if word.strip()]
             parsed = [_from_word("optimization", Optimize, word) for word in words]
             object.__setattr__(self, "optimizations", parsed)
 
     def __str__(self) -> str:
-        optimizations = ",".join(str(optimization) for optimization in self.optimizations)
-        knobs = {
-            "metric_type": self.metric_type,
-            "sampling_strategy": self.sampling_strategy,
-            "sampling_options": self.sampling_options,
-            "granularity": self.granularity,
-            "buffer_strategy": self.buffer_strategy,
-            "buffer_type": self.buffer_type,
-            "buffer_size": self.buffer_size,
-            "optimizations": optimizations,
-        }
-        return ":".join([self.name, *(f"{knob}={value}" for knob, value in knobs.items())])
+        knobs = {knob.name: getattr(self, knob.name) for knob in fields(self)}
+        knobs["optimizations"] = ",".join(map(str, self.optimizations))
+        name = knobs.pop("name")
+        return ":".join([name, *(f"{knob}={value}" for knob, value in knobs.items())])
 
-
-_ENUMERATIONS: dict[str, type[_Word]] = {
-    "metric_type": MetricType,
-    "sampling_strategy": SamplingStrategy,
-    "granularity": Granularity,
-    "buffer_strategy": BufferStrategy,
-    "buffer_type": BufferType,
-}
 
 W = TypeVar("W", bound=_Word)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _native, _nvtx, _session
-from ._decorator import is_coroutine_function
+from ._decorator import wrap_each
 from ._flags import flags, is_disabled, is_proton_disabled
 from ._warning import warn
 from .errors import BackendUnavailable
@@ -82,11 +81,11 @@ def start_for(
     trace_format: Literal["chrome_trace", "marey"],
     name: str | os.PathLike[str] | None,
     *,
-    context: str,
+    context: str = "shadow",
     data: str,
-    backend: str | None,
-    mode: str | BaseMode | None,
-    hook: str | Hook | None,
+    backend: str | None = None,
+    mode: str | BaseMode | None = None,
+    hook: str | Hook | None = None,
 ) -> int | None:
     """Like `start`, with the format of a trace if `finalize` is called without one."""
     if flags.command_line or is_disabled():
@@ -297,38 +296,19 @@ class _Profile:
         self._sessions: list[int | None] = []
 
     def __call__(self, func: F) -> F:
-        if is_coroutine_function(func):
+        return wrap_each(self._start_until_end, func)
 
-            @functools.wraps(func)
-            async def profiled_coroutine(*args: Any, **kwargs: Any) -> Any:
-                session = self._start()
-                try:
-                    return await func(*args, **kwargs)
-                finally:
-                    _pause(session)
-
-            return cast(F, profiled_coroutine)
-
-        @functools.wraps(func)
-        def profiled(*args: Any, **kwargs: Any) -> Any:
-            session = self._start()
-            try:
-                return func(*args, **kwargs)
-            finally:
-                _pause(session)
-
-        return cast(F, profiled)
+    def _start_until_end(self) -> ExitStack:
+        """Starts a session, which the end of the returned block deactivates."""
+        block = ExitStack()
+        block.callback(_pause, self._start())
+        return block
 
     def __enter__(self) -> _Profile:
         self._sessions.append(self._start())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         session = self._sessions.pop()
         if session is not None:
             finalize(session)

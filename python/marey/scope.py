@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
 from . import _native
@@ -45,17 +44,12 @@ class cpu_timed_scope:
         self._starts.append(time.perf_counter_ns())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         elapsed_nanos = time.perf_counter_ns() - self._starts.pop()
         try:
             _native.add_metrics({f"{_CPU_TIME} (ns)(exc)": elapsed_nanos})
         finally:
-            self._scope.__exit__(kind, error, traceback)
+            self._scope.__exit__(*exception)
 
     def __call__(self, func: F) -> F:
         # Each call gets its own scope, because calls may overlap on threads and tasks.

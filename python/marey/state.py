@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeVar
 
 from . import _native
@@ -44,12 +43,7 @@ class state:
         _native.enter_state(self.name)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _native.exit_state()
 
     def __call__(self, func: F) -> F:

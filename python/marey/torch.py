@@ -22,7 +22,7 @@ from marey import (
     _torch_overhead,
     _torch_snapshot,
 )
-from marey._torch_hooks import SHAPES, Shapes
+from marey._torch_hooks import SHAPES, Shapes, disable, is_enabled, measured_overhead
 
 if TYPE_CHECKING:
     from marey._torch_window import window
@@ -87,11 +87,6 @@ def enable(
     )
 
 
-def disable() -> None:
-    """Removes all hooks and closes the scopes that they have opened on this thread."""
-    _torch_hooks.disable()
-
-
 def enable_torch_profiling() -> None:
     """Records the calls of modules with their memory into a trace: Probing's name for it.
 
@@ -135,20 +130,6 @@ def memory_snapshot(path: str | os.PathLike[str] | None = None) -> str:
     path = _torch_snapshot.new_path("memory") if path is None else os.path.abspath(path)
     _torch_snapshot.write(torch, path, _torch_memory.scopes(), _torch_names.models())
     return path
-
-
-def is_enabled() -> bool:
-    """Whether `enable` is in effect, even if torch is not imported yet."""
-    return _torch_hooks.is_enabled()
-
-
-def measured_overhead() -> str | None:
-    """Returns what recording costs so far as a sentence.
-
-    ``unknown`` with the reason if the steps do not suffice, `None` unless `enable` has begun to
-    measure.
-    """
-    return _torch_hooks.measured_overhead()
 
 
 def __getattr__(name: str) -> Any:

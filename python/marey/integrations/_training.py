@@ -14,6 +14,28 @@ from marey import _native
 from marey._names import KIND_SCOPE
 
 
+class Adapter:
+    """An object that a library reports its training to, with the arguments of a recording."""
+
+    _default_name: str
+
+    def __init__(
+        self,
+        name: str | os.PathLike[str] | None = None,
+        *,
+        data: Literal["tree", "trace"] = "trace",
+        operators: bool = False,
+        overhead_target: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._training = Training(
+            self._default_name if name is None else name,
+            data=data,
+            operators=operators,
+            overhead_target=overhead_target,
+        )
+
+
 class Training:
     """Records a training loop from `begin` to `end`.
 

@@ -9,44 +9,33 @@ accelerator.end_training()            # writes the run
 from __future__ import annotations
 
 import importlib
-import os
-from typing import Any, Literal
+from typing import Any
 
-from ._training import Training
+from ._training import Adapter, Training
 
 __all__ = ["MareyTracker"]
 
 _tracking: Any = importlib.import_module("accelerate.tracking")
 
 
-class MareyTracker(_tracking.GeneralTracker):  # type: ignore[misc]
+class MareyTracker(Adapter, _tracking.GeneralTracker):  # type: ignore[misc]
     """Records from `init_trackers` to `end_training`, in each process; steps by the optimizer.
 
     Numbers that the program logs are values of the trace.
 
     Args:
-        name: Path of the run or profile without its suffix. Unused if a session records already.
+        name: Path of the run or profile without its suffix, ``accelerate`` if not given.
+            Unused if a session records already.
         data: ``"trace"`` writes the run ``<name>.marey``, ``"tree"`` a profile.
         operators: Whether to record PyTorch's operators, see `marey.torch.enable`.
         overhead_target: The time that recording may add to a step, see `marey.torch.enable`.
     """
 
+    _default_name = "accelerate"
+
     name = "marey"
     requires_logging_directory = False
     main_process_only = False
-
-    def __init__(
-        self,
-        name: str | os.PathLike[str] = "accelerate",
-        *,
-        data: Literal["tree", "trace"] = "trace",
-        operators: bool = False,
-        overhead_target: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._training = Training(
-            name, data=data, operators=operators, overhead_target=overhead_target
-        )
 
     @property
     def tracker(self) -> Training:

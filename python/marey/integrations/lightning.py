@@ -7,13 +7,12 @@ trainer = Trainer(profiler=MareyProfiler("run"))     # each action of Lightning 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-from typing import Any, Literal
+from typing import Any
 
 from marey import _native
 
-from ._training import Training
+from ._training import Adapter
 
 __all__ = ["MareyCallback", "MareyProfiler"]
 
@@ -37,28 +36,18 @@ _TRAINING_BATCH = "run_training_batch"
 """Lightning's action that contains forward, backward and the optimizer's step of a batch."""
 
 
-class MareyCallback(_lightning.Callback):  # type: ignore[misc,name-defined]
+class MareyCallback(Adapter, _lightning.Callback):  # type: ignore[misc,name-defined]
     """Records `Trainer.fit`: scopes for epochs and validation, steps by the optimizer.
 
     Args:
-        name: Path of the run or profile without its suffix. Unused if a session records already.
+        name: Path of the run or profile without its suffix, ``lightning`` if not given.
+            Unused if a session records already.
         data: ``"trace"`` writes the run ``<name>.marey``, ``"tree"`` a profile.
         operators: Whether to record PyTorch's operators, see `marey.torch.enable`.
         overhead_target: The time that recording may add to a step, see `marey.torch.enable`.
     """
 
-    def __init__(
-        self,
-        name: str | os.PathLike[str] = "lightning",
-        *,
-        data: Literal["tree", "trace"] = "trace",
-        operators: bool = False,
-        overhead_target: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._training = Training(
-            name, data=data, operators=operators, overhead_target=overhead_target
-        )
+    _default_name = "lightning"
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self._training.begin()
@@ -87,24 +76,13 @@ class MareyCallback(_lightning.Callback):  # type: ignore[misc,name-defined]
         self._training.end()
 
 
-class MareyProfiler(_profilers.Profiler):  # type: ignore[misc,name-defined]
+class MareyProfiler(Adapter, _profilers.Profiler):  # type: ignore[misc,name-defined]
     """Records each action of Lightning as a scope, and the steps of training.
 
     Takes the arguments of `MareyCallback`.
     """
 
-    def __init__(
-        self,
-        name: str | os.PathLike[str] = "lightning",
-        *,
-        data: Literal["tree", "trace"] = "trace",
-        operators: bool = False,
-        overhead_target: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._training = Training(
-            name, data=data, operators=operators, overhead_target=overhead_target
-        )
+    _default_name = "lightning"
 
     def setup(self, stage: str, local_rank: int | None = None, log_dir: str | None = None) -> None:
         super().setup(stage, local_rank, log_dir)

@@ -6,37 +6,27 @@ trainer = Trainer(model, arguments, callbacks=[MareyCallback("run")])
 from __future__ import annotations
 
 import importlib
-import os
-from typing import Any, Literal
+from typing import Any
 
-from ._training import Training
+from ._training import Adapter
 
 __all__ = ["MareyCallback"]
 
 _transformers: Any = importlib.import_module("transformers")
 
 
-class MareyCallback(_transformers.TrainerCallback):  # type: ignore[misc]
+class MareyCallback(Adapter, _transformers.TrainerCallback):  # type: ignore[misc]
     """Records `Trainer.train`: a scope for each epoch, steps by the optimizer.
 
     Args:
-        name: Path of the run or profile without its suffix. Unused if a session records already.
+        name: Path of the run or profile without its suffix, ``transformers`` if not given.
+            Unused if a session records already.
         data: ``"trace"`` writes the run ``<name>.marey``, ``"tree"`` a profile.
         operators: Whether to record PyTorch's operators, see `marey.torch.enable`.
         overhead_target: The time that recording may add to a step, see `marey.torch.enable`.
     """
 
-    def __init__(
-        self,
-        name: str | os.PathLike[str] = "transformers",
-        *,
-        data: Literal["tree", "trace"] = "trace",
-        operators: bool = False,
-        overhead_target: str | None = None,
-    ) -> None:
-        self._training = Training(
-            name, data=data, operators=operators, overhead_target=overhead_target
-        )
+    _default_name = "transformers"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._training.begin()

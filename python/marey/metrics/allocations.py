@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from typing import Any
+
+from marey._gpu_times import cuda_in_use
 
 MAX_EVENTS = 100_000
 """Events that the allocator keeps while a tracker has enabled its history, the latest ones."""
@@ -24,7 +25,8 @@ class AllocationHistory:
     def __init__(self) -> None:
         self._start_nanos = time.time_ns()
         self._events: list[dict[str, Any]] | None = None
-        self._memory = _cuda_memory()
+        cuda = cuda_in_use()
+        self._memory = cuda and cuda.memory
         self._is_ours = self._memory is not None and not _is_enabled()
         if self._is_ours:
             self._memory._record_memory_history("all", context=None, max_entries=MAX_EVENTS)
@@ -57,15 +59,6 @@ class AllocationHistory:
             for entry in trace
             if entry["action"] in _EVENTS and 1000 * entry["time_us"] >= self._start_nanos
         ]
-
-
-def _cuda_memory() -> Any:
-    """Returns `torch.cuda.memory` if the program uses CUDA by PyTorch, else `None`."""
-    torch = sys.modules.get("torch")
-    with contextlib.suppress(AttributeError):
-        if torch is not None and torch.cuda.is_initialized():
-            return torch.cuda.memory
-    return None
 
 
 def _is_enabled() -> bool:

@@ -42,7 +42,7 @@ class MetricsCollector(_native.Timings):
         self._values: dict[str, ValueSeries] = {}
         self._not_finite: dict[str, int] = {}
         self._lock = threading.Lock()
-        follow(self)
+        follow(self, MetricsCollector.after_fork_in_child)
 
     def record(self, name: str, value: float) -> None:
         """Records a value, also as a metric of the innermost scope.
@@ -196,8 +196,7 @@ class MetricsCollector(_native.Timings):
 
 def living_collectors() -> list[MetricsCollector]:
     """Returns the collectors of this process, by name."""
-    found = (follower for follower in followers() if isinstance(follower, MetricsCollector))
-    return sorted(found, key=lambda collector: collector.name)
+    return sorted(followers(MetricsCollector), key=lambda collector: collector.name)
 
 
 def _as_number(name: object, value: object) -> float:

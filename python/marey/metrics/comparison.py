@@ -12,7 +12,7 @@ from marey._student import student_t
 
 from .collector import MetricsCollector
 from .figures import batch_count
-from .report import Report, read_report, shown
+from .report import Report, aligned, read_report, shown
 from .run_report import report_of_run
 
 if TYPE_CHECKING:
@@ -122,15 +122,7 @@ class RunComparison(dict[str, Any]):
             ("metric", "before", "after", "change", "95 % interval", "significant")
         ]
         rows += [_cells(change) for change in self["metrics"].values()]
-        widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if index == 0 else cell.rjust(width)
-                for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        ]
-        return "\n".join([f"Speedup of {self['metric']}: {self['speedup']:.2f}x", *lines])
+        return f"Speedup of {self['metric']}: {self['speedup']:.2f}x\n{aligned(rows)}"
 
     def _repr_html_(self) -> str:
         from marey._notebook import table_html
@@ -186,16 +178,8 @@ def _changes_of_steps(before: Run, after: Run) -> dict[str, Change]:
         values = dict(zip(metrics.columns, row, strict=True))
         if values["before"] is None or values["after"] is None:
             continue
-        found[values["metric"]] = Change(
-            values["metric"],
-            values["unit"],
-            values["before"],
-            values["after"],
-            values["change_percent"],
-            values["low_percent"],
-            values["high_percent"],
-            {"yes": True, "no": False}.get(values["significant"]),
-        )
+        values["significant"] = {"yes": True, "no": False}.get(values["significant"])
+        found[values["metric"]] = Change(*(values[field] for field in Change._fields))
     return found
 
 

@@ -10,7 +10,6 @@ import contextlib
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from marey import _checks, _native
@@ -80,7 +79,7 @@ class MemoryTracker:
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
         self._history: AllocationHistory | None = None
-        follow(self)
+        follow(self, MemoryTracker.after_fork_in_child)
 
     def __enter__(self) -> MemoryTracker:
         if self._stop is not None:
@@ -97,12 +96,7 @@ class MemoryTracker:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._stop is None:
             raise RuntimeError("this MemoryTracker tracks no block")
         self._stop.set()
@@ -245,12 +239,10 @@ class MemoryTracker:
         return f"<marey.metrics.MemoryTracker: {count:,} readings>"
 
     def _repr_html_(self) -> str:
-        from marey._notebook import table_html
+        from marey._notebook import dicts_html
 
         devices = self.get_stats()["devices"] if self._readings else {}
-        columns = list(next(iter(devices.values()), {}))
-        rows = [list(figures.values()) for figures in devices.values()]
-        return table_html(columns, rows, len(rows))
+        return dicts_html(list(devices.values()))
 
 
 def read_memories() -> dict[str, Reading]:

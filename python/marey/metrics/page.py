@@ -60,20 +60,13 @@ def page_html(collector: MetricsCollector, report: Report, comparison: RunCompar
     spans = {name: series.spans() for name, series in collector.times().items()}
     times = {name: series.millis() for name, series in collector.times().items()}
     values = {name: list(series.items) for name, series in collector.values().items()}
-    bottlenecks = collector.analyze_bottlenecks()["components"]
+    bars = [
+        (part["name"], part["self_ms"], f"{part['percent']:.1f} %")
+        for part in collector.analyze_bottlenecks()["components"]
+    ]
     parts = [
         _section("Summary", _facts(report)),
-        _section(
-            "Self time",
-            bar_chart(
-                [
-                    (part["name"], part["self_ms"], f"{part['percent']:.1f} %")
-                    for part in bottlenecks
-                ]
-            )
-            if bottlenecks
-            else "",
-        ),
+        _section("Self time", bar_chart(bars) if bars else ""),
         _section("Times in milliseconds", _figures_table(report["timing"], "total")),
         _section("Values", _figures_table(report["values"], "last")),
         _section(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from marey import __version__
@@ -132,13 +133,14 @@ def text_table(title: str, columns: tuple[str, ...], figures: dict[str, Any]) ->
         return ""
     rows = [[title, *columns]]
     rows += [[name, *(shown(row[column]) for column in columns)] for name, row in figures.items()]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Returns rows as lines of text, the first column to the left and the others to the right."""
+    first, *widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0])]
-            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        )
-        for row in rows
+        "  ".join([row[0].ljust(first), *map(str.rjust, row[1:], widths)]) for row in rows
     )
 
 

@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import marey
@@ -91,16 +90,11 @@ class StreamProfiler:
         self._scope.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         scope, self._scope = self._scope, None
         if scope is None:
             raise RuntimeError("this StreamProfiler profiles no block")
-        scope.__exit__(kind, error, traceback)
+        scope.__exit__(*exception)
         session, self._session = self._session, None
         if session is None:
             self._reason = "MAREY_DISABLE is set"
@@ -185,15 +179,12 @@ class StreamProfiler:
         return f"<marey.metrics.StreamProfiler: {self.summary().splitlines()[0]}>"
 
     def _repr_html_(self) -> str:
-        from marey._notebook import table_html
+        from marey._notebook import dicts_html, table_html
 
         if self._figures is None:
             return table_html([self.summary()], [], 0)
-        rows = [
-            [_gap_text(value) if key == "gaps" else value for key, value in row.items()]
-            for row in self._figures["streams"]
-        ]
-        return table_html(list(self._figures["streams"][0]), rows, len(rows))
+        streams = self._figures["streams"]
+        return dicts_html([row | {"gaps": _gap_text(row["gaps"])} for row in streams])
 
 
 def _figures_of(run: Run, scope: str, num_streams: int | None) -> dict[str, Any] | None:

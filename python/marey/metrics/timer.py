@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from marey import _checks, _native
@@ -23,15 +24,15 @@ _Owner = tuple[int, object]
 """A thread, and its current task or `None`."""
 
 
+@dataclass(eq=False)
 class _Start:
     """A time that was started and not stopped."""
 
-    def __init__(self, name: str, stamp: Any, owner: _Owner) -> None:
-        self.name = name
-        self.stamp = stamp
-        self.owner = owner
-        self.has_scope = True
-        """Whether its scope is still open: the end of an outer scope ends the inner ones."""
+    name: str
+    stamp: Any
+    owner: _Owner
+    has_scope: bool = True
+    """Whether its scope is still open: the end of an outer scope ends the inner ones."""
 
 
 class _Label(NamedTuple):

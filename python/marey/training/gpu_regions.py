@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeVar
 
 from marey import _native
@@ -25,36 +24,21 @@ MAX_PENDING = 1024
 """Calls after which a region looks for those that the GPU has passed."""
 
 
-def cuda_in_use() -> Any:
-    """Returns `torch.cuda` if the program has initialised it, else `None`."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    return cuda if cuda is not None and cuda.is_initialized() else None
-
-
-class GpuRegions:
+class GpuRegions(PendingTimes[_native.ScopeRef]):
     """Regions with GPU times, in a program that uses CUDA by PyTorch."""
 
     def __init__(self) -> None:
-        self._times = PendingTimes(EventClock(sys.modules["torch"]), _add_metric)
+        super().__init__(EventClock(sys.modules["torch"]), _add_metric)
 
     def region(self, name: str, metrics: dict[str, Any] | None = None) -> _GpuRegion:
         """Returns a region like `marey.scope`."""
         return _GpuRegion(self, name, metrics)
 
-    def stamp(self) -> Any:
-        """Returns a stamp for the start or the end of a call."""
-        return self._times.stamp()
-
-    def add(self, node: _native.ScopeRef, start: Any, end: Any) -> None:
-        """Adds the time of a call, to be read later."""
-        self._times.add(node, start, end)
-        if len(self._times) >= MAX_PENDING:
-            self.read()
-
-    def read(self, *, waits: bool = False) -> None:
-        """Records the times of the calls that the GPU has passed; with `waits`, of all."""
-        self._times.read(waits=waits)
+    def add(self, label: _native.ScopeRef, start: Any, end: Any) -> None:
+        """Adds the time of a call of a node, to be read later."""
+        super().add(label, start, end)
+        if len(self) >= MAX_PENDING:
+            self.read(waits=False)
 
 
 def _add_metric(node: _native.ScopeRef, nanos: int) -> None:
@@ -77,16 +61,11 @@ class _GpuRegion:
         self._starts.append(None if node is None else (node, self._regions.stamp()))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: Any) -> None:
         start = self._starts.pop()
         if start is not None:
             self._regions.add(*start, self._regions.stamp())
-        self._scope.__exit__(kind, error, traceback)
+        self._scope.__exit__(*exception)
 
     def __call__(self, func: F) -> F:
         # Each call gets its own region, because calls may overlap on threads and tasks.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from marey import _native, _torch_hooks, _torch_scopes
 from marey._decorator import wrap_each
+from marey._gpu_times import cuda_in_use
 from marey._names import KIND_SCOPE
 
 from .config import ProfilerConfig
-from .gpu_regions import GpuRegions, cuda_in_use
+from .gpu_regions import GpuRegions
 from .recording import Recording
 from .sampling import Draw, Sampler
 
@@ -32,18 +33,8 @@ OPERATORS_METRIC = "sampled_operators"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Region(Protocol):
+class Region(AbstractContextManager[Any], Protocol):
     """A context manager and decorator, such as that of `marey.scope`."""
-
-    def __enter__(self) -> Any: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
 
     def __call__(self, func: F, /) -> F: ...
 
@@ -144,7 +135,7 @@ class Loop:
             cuda.synchronize()
         self._read_memory()
         if self._gpu_regions is not None:
-            self._gpu_regions.read()
+            self._gpu_regions.read(waits=False)
         _native.add_metrics(
             {
                 EPOCH_METRIC: draw.number,
@@ -304,13 +295,8 @@ class _FirstRegion:
         self._entered.append(region)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._entered.pop().__exit__(kind, error, traceback)
+    def __exit__(self, *exception: Any) -> None:
+        self._entered.pop().__exit__(*exception)
 
     def __call__(self, func: F) -> F:
         # Each call makes its region: the recording of an earlier one may have ended.
@@ -326,12 +312,7 @@ class NoRegion:
     def __enter__(self) -> NoRegion:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     def __call__(self, func: F) -> F:

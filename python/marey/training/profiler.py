@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 from marey._ranks import is_only_rank, with_rank
 from marey._warning import warn
@@ -104,12 +103,7 @@ class TrainingProfiler:
         self.loop.begin_training()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.loop.end_training()
 
 

@@ -105,7 +105,7 @@ class Recording:
         name = f"training_profile-{os.getpid()}-{next(_numbers)}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            session = _start_trace(self._folder / name)
+            session = start_for("marey", self._folder / name, data="trace")
         except OSError as error:
             session = _start_in_temporary_folder(
                 name, f"cannot record into {self._folder}: {error}"
@@ -246,15 +246,9 @@ def export_chrome_trace(run: Path, path: Path) -> None:
 def _start_in_temporary_folder(name: str, problem: str) -> int | None:
     try:
         folder = tempfile.mkdtemp(prefix="marey-")
-        session = _start_trace(Path(folder) / name)
+        session = start_for("marey", Path(folder) / name, data="trace")
     except OSError as error:
         warn(f"{problem}; nothing is recorded: {error}")
         return None
     warn(f"{problem}; recording into {folder}")
     return session
-
-
-def _start_trace(path: Path) -> int | None:
-    return start_for(
-        "marey", path, context="shadow", data="trace", backend=None, mode=None, hook=None
-    )

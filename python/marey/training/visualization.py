@@ -37,34 +37,23 @@ class ProfilePlotter:
 
     def plot_timing_breakdown(self) -> Any:
         """Draws a bar for each of the operations with the longest exclusive time."""
-        figure, axes = self._page(8, 4.5)
-        self._draw_timing(axes)
-        return figure
+        return self._plot(self._draw_timing, 8, 4.5)
 
     def plot_memory_timeline(self) -> Any:
         """Draws the memory at the end of each recorded epoch, and the trend of a leak."""
-        figure, axes = self._page(8, 4.5)
-        self._draw_memory(axes)
-        return figure
+        return self._plot(self._draw_memory, 8, 4.5)
 
     def plot_flame_graph(self) -> Any:
         """Draws the call graph as stacked bars: width is time, height is depth."""
-        figure, axes = self._page(10, 5)
-        self._draw_flame(axes)
-        return figure
+        return self._plot(self._draw_flame, 10, 5)
 
     def plot_sunburst(self) -> Any:
         """Draws the call graph as rings: angle is time, radius is depth."""
-        figure = self._figure(figsize=(7, 7), layout="constrained")
-        axes = figure.add_subplot(projection="polar")
-        self._draw_sunburst(axes)
-        return figure
+        return self._plot(self._draw_sunburst, 7, 7, projection="polar")
 
     def plot_bottlenecks(self) -> Any:
         """Draws the bottlenecks as a table."""
-        figure, axes = self._page(10, 3)
-        self._draw_bottlenecks(axes)
-        return figure
+        return self._plot(self._draw_bottlenecks, 10, 3)
 
     def create_report(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draws all plots on one page, and writes it if `path` is given.
@@ -84,9 +73,11 @@ class ProfilePlotter:
             figure.savefig(path)
         return figure
 
-    def _page(self, width: float, height: float) -> tuple[Any, Any]:
+    def _plot(self, draw: Callable[[Any], None], width: float, height: float, **axes: str) -> Any:
+        """Returns a figure with one drawing; `axes` are options of its axes."""
         figure = self._figure(figsize=(width, height), layout="constrained")
-        return figure, figure.add_subplot()
+        draw(figure.add_subplot(**axes))
+        return figure
 
     def _draw_timing(self, axes: Any) -> None:
         operations = self._analyzer.get_top_operations(MAX_BARS)[::-1]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
-import weakref
 from collections import deque
 from typing import Any, NamedTuple, Protocol
 
 from marey import _native, _process_exit
+from marey._forks import follow
 from marey._names import LOSS_METRICS_UNFETCHED
 from marey._warning import warn
 
@@ -49,13 +48,18 @@ class LateMetrics:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._reset()
-        _queues.add(self)
+        follow(self, LateMetrics.leave_to_parent)
 
     def _reset(self) -> None:
         # Reentrant, because a signal handler may end the session during one of these methods.
         self._lock = threading.RLock()
         self._entries: deque[_QueueEntry] = deque()
         self._bytes = 0
+
+    def leave_to_parent(self) -> None:
+        """Empties the queue, in a forked child, which must not free the parent's objects."""
+        _queues_of_parent.append(self._entries)
+        self._reset()
 
     def add(self, scope: _native.ScopeRef, values: PendingValues) -> bool:
         """Queues values to be added at `scope`. Returns whether they fit into the limit."""
@@ -142,15 +146,5 @@ def count_loss() -> None:
     _native.count_losses(LOSS_METRICS_UNFETCHED, 1)
 
 
-_queues: weakref.WeakSet[LateMetrics] = weakref.WeakSet()
-_queues_of_parent: list[deque[_QueueEntry]] = []
-
-
-def _after_fork_in_child() -> None:
-    """Replaces the queues. The old values stay referenced: a child must not free GPU objects."""
-    for queue in _queues:
-        _queues_of_parent.append(queue._entries)
-        queue._reset()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+_queues_of_parent: list[object] = []
+"""Values in a forked child, which stay referenced there."""

@@ -18,7 +18,7 @@ MAX_WAITING_BYTES = 1 << 20
 """Limit of the memory of metrics of launches that are being copied from GPUs."""
 
 
-class TensorMetrics:
+class TensorMetrics(LateMetrics):
     """Fetches metrics that are tensors on GPUs, without waiting.
 
     Each tensor is copied to pinned memory on the current stream of its device, and an event is
@@ -30,8 +30,8 @@ class TensorMetrics:
     """
 
     def __init__(self, gpu: Gpu | None = None) -> None:
+        super().__init__(MAX_WAITING_BYTES)
         self._gpu = gpu
-        self._late = LateMetrics(MAX_WAITING_BYTES)
         self._has_warned = False
 
     def fetch(self, scope: _native.ScopeRef, name: str, tensor: Any, convert: Conversion) -> None:
@@ -55,15 +55,7 @@ class TensorMetrics:
         except RuntimeError:  # the GPU has failed, or has no memory left
             count_loss()
             return
-        self._late.add(scope, _PendingCopy(name, host, event, convert))
-
-    def poll(self) -> None:
-        """Adds values that have arrived. Does not wait."""
-        self._late.poll()
-
-    def settle(self) -> None:
-        """Waits for all pending values, and adds them."""
-        self._late.settle()
+        self.add(scope, _PendingCopy(name, host, event, convert))
 
     def _warn_of_capture(self, name: str) -> None:
         if not self._has_warned:

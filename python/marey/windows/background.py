@@ -13,8 +13,7 @@ from time import monotonic
 from typing import Any
 
 from marey import _session
-
-from .forks import begin_anew_in_child
+from marey._forks import follow
 
 __all__ = ["Caller", "Timer"]
 
@@ -88,7 +87,7 @@ class Caller:
 
     def __init__(self) -> None:
         self.forget()
-        begin_anew_in_child(self)
+        follow(self, Caller.forget)
 
     def forget(self) -> None:
         """Begins anew, in a forked child."""

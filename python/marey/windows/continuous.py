@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from marey import _checks
+from marey._forks import follow
 
 from . import retention
 from .background import Caller
-from .forks import begin_anew_in_child
 from .metric_names import NAMES, REQUESTS
 from .requests import RequestLog, RequestMetrics
 from .robust import MOST_VALUES
@@ -75,7 +75,7 @@ class ContinuousProfiler(RotatingProfiler):
         self._caller = Caller()
         self._requests = RequestLog()
         self.forget()
-        begin_anew_in_child(self)
+        follow(self, ContinuousProfiler.forget)
         self._windows = Rotation(
             self.window_seconds,
             Names(profile_dir, "continuous", "{prefix}_{time}"),

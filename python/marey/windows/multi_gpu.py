@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from types import TracebackType
 
 import marey
 from marey import _native
@@ -146,12 +145,7 @@ class PhaseProfiler:
         self.session_id = self.profiler.enter(self.phase)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.session_id is not None:
             self.profiler.leave(self.session_id)
 

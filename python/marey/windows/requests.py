@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from marey import _checks
+from marey._forks import follow
 
-from .forks import begin_anew_in_child
 from .sketch import Sketch
 
 __all__ = ["RequestLog", "RequestMetrics"]
@@ -55,7 +55,7 @@ class RequestLog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._totals = _Totals()
-        begin_anew_in_child(self)
+        follow(self, RequestLog.forget)
 
     def add(self, request: RequestMetrics) -> None:
         """Adds a request.

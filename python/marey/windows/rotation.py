@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import os
 import threading
-import weakref
 from collections.abc import Callable
 from datetime import datetime
 from time import monotonic, perf_counter
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import marey
 from marey import _native, _process_exit, _session
+from marey._forks import follow, followers
 
 from .background import Timer
 from .files import make_way, place, prefix_with_rank
-from .forks import begin_anew_in_child
 from .retention import Retention
 from .window import Window, windows_html
 
@@ -108,8 +107,7 @@ class Rotation:
         self._on_begin, self._on_end, self._after_end = on_begin, on_end, after_end
         self._next_number = names.first_number
         self.forget()
-        _rotations.add(self)
-        begin_anew_in_child(self)
+        follow(self, Rotation.forget)
 
     def forget(self) -> None:
         """Begins anew, in a forked child: the parent has the windows and ends the session."""
@@ -363,13 +361,10 @@ def start_session(
     return start
 
 
-_rotations: weakref.WeakSet[Rotation] = weakref.WeakSet()
-
-
 def _end_at_exit() -> None:
     """Ends the windows that the program has left open."""
     _process_exit.begin()
-    for rotation in list(_rotations):
+    for rotation in followers(Rotation):
         if rotation.open is not None:
             try:
                 rotation.end()

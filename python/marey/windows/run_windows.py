@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Any, NamedTuple
+from typing import Any
 
-from marey import _checks, _session
+from marey import _session
 from marey._ranks import with_rank
 
 from . import retention
@@ -16,15 +16,7 @@ from .rotation import Names, Rotation
 from .watch import Watch
 from .window import Window
 
-__all__ = ["Plan", "RunWindows", "parse_conditions"]
-
-
-class Plan(NamedTuple):
-    """The options ``--window``, ``--keep`` and ``--alert``."""
-
-    seconds: float
-    keep: str | None
-    alerts: list[str]
+__all__ = ["RunWindows", "parse_conditions"]
 
 
 def parse_conditions(texts: list[str]) -> None:
@@ -36,23 +28,34 @@ class RunWindows:
     """The windows of a program under `marey run`: ``<path>.window_<number>.<format>``.
 
     Args:
-        plan: The options.
+        seconds: The option ``--window``.
         path: Path of the profile without its suffix.
         suffix: Suffix of the profiles.
         session: The session of the program, which writes each phase when it is closed.
+        keep: The option ``--keep``.
+        alerts: The option ``--alert``.
     """
 
-    def __init__(self, plan: Plan, path: str, suffix: str, session: int) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        path: str,
+        suffix: str,
+        session: int,
+        *,
+        keep: str | None,
+        alerts: list[str],
+    ) -> None:
         stem = with_rank(path)
         folder, prefix = os.path.split(stem)
-        self._watch = Watch(plan.alerts, NAMES) if plan.alerts else None
+        self._watch = Watch(alerts, NAMES) if alerts else None
         self._compared: set[str] = set()
         self._windows = Rotation(
-            plan.seconds,
+            seconds,
             Names(folder, prefix, "{prefix}.window_{number}", suffix),
             lambda _: session,
             stem=stem,
-            keep=retention.parse(plan.keep),
+            keep=retention.parse(keep),
             caller="marey run",
             after_end=self._compare,
         )
@@ -91,12 +94,3 @@ def _written(paths: list[Any], folder: str) -> str:
     first, last = (shown_path(path, folder) for path in (paths[0], paths[-1]))
     files = last if len(paths) == 1 else f"{len(paths)} windows, {first} to {last}"
     return f"wrote {files}; see one with: marey view {shlex.quote(last)}"
-
-
-def duration_seconds(window: str | None) -> float | None:
-    """Returns the seconds of ``--window 5m``; `None` for windows of torch.profiler.
-
-    Raises:
-        ValueError: The duration is 0.
-    """
-    return None if window is None else _checks.duration_seconds(window)
