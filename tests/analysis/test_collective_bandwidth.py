@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, host_span, kernel, make_run, open_run, recorded_trace
+from analyses import Event, host_span, kernel, make_run, recorded_run
 from analyses import rows as view
 
 
@@ -107,7 +107,7 @@ def test_ranks_have_their_own_rows(tmp_path: Path) -> None:
 
 
 def test_recorded_collectives_match_known_bandwidths() -> None:
-    found = view(open_run(recorded_trace("a100-nccl")), "collective_bandwidth")
+    found = view(recorded_run("a100-nccl"), "collective_bandwidth")
     assert {row["name"] for row in found} == {"allreduce", "broadcast"}
     # With two ranks the bus transfers exactly the message.
     assert all(row["bus_factor"] == 1 for row in found)
@@ -115,8 +115,8 @@ def test_recorded_collectives_match_known_bandwidths() -> None:
     assert (row["bytes"], row["count"], row["total_nanos"]) == (31_502_336, 3, 11_081_355)
     assert math.isclose(row["bus_bytes_per_second"], 3 * 31_502_336 / 11_081_355e-9)
     # No sizes, and no devices.
-    assert view(open_run(recorded_trace("critical-path-alexnet")), "collective_bandwidth") == []
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "collective_bandwidth") == []
+    assert view(recorded_run("critical-path-alexnet"), "collective_bandwidth") == []
+    assert view(recorded_run("cpu-only-gloo"), "collective_bandwidth") == []
 
 
 def test_the_duration_of_a_call_is_no_bandwidth(tmp_path: Path) -> None:

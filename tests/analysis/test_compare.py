@@ -11,45 +11,41 @@ from typing import Any
 import marey
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
     Row,
+    by_column,
     compare_query,
+    folder,
     gpu_span,
     host_span,
     kernel,
     launch,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     step,
+    values_by,
     write,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 # By name: how many in each of two runs, and how long in each.
 Sums = dict[str, tuple[float, float, float, float]]
 
 
 def answer(run: Any, query: str) -> list[Row]:
-    result = run.sql(compare_query(query))
-    names = list(result.columns)
-    return [dict(zip(names, row, strict=True)) for row in result.rows()]
+    return by_column(run.sql(compare_query(query)))
 
 
 def operations(run: Any, *columns: str) -> dict[str, Any]:
-    found = answer(run, "operations")
-    assert len({(row["path"], row["kind"]) for row in found}) == len(found)
-    return {row["path"]: tuple(row[column] for column in columns) for row in found}
+    return values_by("path", answer(run, "operations"), *columns)
 
 
 def kernels(run: Any, *columns: str) -> dict[str, Any]:
-    found = answer(run, "kernels")
-    assert len({(row["name"], row["kind"]) for row in found}) == len(found)
-    return {row["name"]: tuple(row[column] for column in columns) for row in found}
+    return values_by("name", answer(run, "kernels"), *columns)
 
 
 def joined(before: list[Row], after: list[Row], steps: tuple[int, int]) -> Sums:
@@ -181,13 +177,7 @@ def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
         "step": ("step", "step", 1, 90_000, 65_000),
         "step/forward": ("forward", "scope", 0.5, 20_000, 10_000),
         "step/forward/aten::mm": ("aten::mm", "operator", 1, 10_000, 9000),
-        "step/forward/aten::mm/cudaLaunchKernel": (
-            "cudaLaunchKernel",
-            "runtime",
-            0.5,
-            1000,
-            1000,
-        ),
+        "step/forward/aten::mm/cudaLaunchKernel": ("cudaLaunchKernel", "runtime", 0.5, 1000, 1000),
         "step/aten::mm": ("aten::mm", "operator", 0.5, 5000, 5000),
         "between": ("between", "operator", 0.5, 5000, 5000),
         "aten::mm": ("aten::mm", "operator", 0.5, 5000, 5000),
@@ -211,18 +201,12 @@ def trained(*, first: int, work: float, category: str = "user_annotation") -> li
 def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> None:
     # `Operator` is what torch.profiler of 2021 called steps, as everything else. `block 4` is in
     # all steps, and so it is a name.
-    before, after = tmp_path / "before", tmp_path / "after"
-    before.mkdir()
-    after.mkdir()
+    before, after = folder(tmp_path, "before"), folder(tmp_path, "after")
     make_run(before, trained(first=3, work=20, category=category))
     make_run(after, trained(first=8, work=40, category=category))
     comparison = marey.compare(str(before / "trace.json"), str(after / "trace.json"))
-    table = comparison.operations
-    found = {}
-    for row in table.rows():
-        one = dict(zip(table.columns, row, strict=True))
-        found[one["path"]] = (one["category"], one["before_nanos"], one["after_nanos"])
-    assert found == {
+    found = by_column(comparison.operations)
+    assert values_by("path", found, "category", "before_nanos", "after_nanos") == {
         "step": ("unchanged", 80_000, 80_000),
         "step/iteration": ("unchanged", 60_000, 60_000),
         "step/iteration/aten::conv2d": ("increased", 20_000, 40_000),
@@ -324,7 +308,7 @@ def test_without_launches_kernels_are_assigned_by_time(tmp_path: Path) -> None:
 
 
 def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
-    assert answer(open_run(recorded_trace("cpu-only-gloo")), "kernels") == []
+    assert answer(recorded_run("cpu-only-gloo"), "kernels") == []
     alone = open_run(write(tmp_path / "alone.json", [kernel(1, 0, 5)]))
     assert answer(alone, "operations") == []
     assert kernels(alone, "count", "total_nanos") == {"k1": (1, 5000)}

@@ -8,10 +8,11 @@ from typing import Any
 import marey
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     TRACE_FOLDERS,
     Event,
     Row,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
@@ -19,15 +20,14 @@ from analyses import (
     launch,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 CPU = "cpu_bound"
 LOADING = "data_loading"
@@ -69,7 +69,7 @@ def of_hta(name: str, annotation: str, instance: int) -> tuple[Sums, int, int]:
     events = analysis.t.get_trace(0)
     operators = events[events.cat == analysis.t.symbol_table.sym_index["cpu_op"]]
     query = "SELECT min(start_nanos) AS first FROM {} WHERE kind = 'operator'"
-    [first] = rows(open_run(recorded_trace(name)), "spans", query)
+    [first] = rows(recorded_run(name), "spans", query)
     zero = first["first"] - round(1000 * float(operators.ts.min()))
     start, end = (zero + round(1000 * float(node.ts)) for node in (nodes[0], nodes[-1]))
     return {bound: round(1000 * sums[bound]) for bound in sums if bound}, start, end
@@ -84,7 +84,7 @@ def segments(name: str, start: int, end: int) -> list[Row]:
             "start_nanos": max(row["start_nanos"], start),
             "end_nanos": min(row["end_nanos"], end),
         }
-        for row in rows(open_run(recorded_trace(name)), "critical_path", query)
+        for row in rows(recorded_run(name), "critical_path", query)
     ]
     return [row for row in found if row["start_nanos"] < row["end_nanos"]]
 
@@ -150,7 +150,7 @@ def test_a_step_with_a_late_host_has_htas_path(instance: int) -> None:
     # The device is never waited for, so both have the host only. HTA stays on the thread of the
     # step: what the thread of autograd does meanwhile is in no row of it.
     theirs, start, end = of_hta("a100-nccl", "ProfilerStep", instance)
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     [main] = {row["thread_id"] for row in rows(run, "steps")}
     found = segments("a100-nccl", start, end)
     assert set(by_bound(found)) == set(theirs) == {CPU}
@@ -166,8 +166,7 @@ def test_a_step_with_a_late_host_has_htas_path(instance: int) -> None:
 @pytest.mark.parametrize("path", ALL_REAL, ids=lambda path: path.name.split(".")[0])
 def test_segments_sum_to_the_step(path: Path) -> None:
     run = open_run(path)
-    found = rows(run, "critical_path")
-    check_documented("critical_path", run, found)
+    found = documented_rows(run, "critical_path")
     found.sort(key=lambda row: (row["process_id"], row["number"] or 0, row["start_nanos"]))
     of_step: dict[tuple[int, int | None], list[Row]] = {}
     for row in found:
@@ -227,8 +226,7 @@ def test_a_path_on_one_thread(tmp_path: Path) -> None:
         (130, 160, CPU, "outer"),
         (160, 200, CPU, "step"),
     ]
-    found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
-    check_documented("critical_path", run, found)
+    found = documented_rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
     assert [row["path"] for row in found[1:3]] == ["step/outer", "step/outer/inner"]
     assert {(row["number"], row["pid"], row["rank"]) for row in found} == {(3, 100, None)}
     assert {(row["device"], row["stream"]) for row in found} == {(None, None)}
@@ -278,8 +276,7 @@ def test_a_synchronisation_leads_to_the_device(
         (90, 95, SYNC, "cudaDeviceSynchronize"),
         (95, 200, CPU, "step"),
     ]
-    found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
-    check_documented("critical_path", run, found)
+    found = documented_rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
     places = [(row["device"], row["stream"], row["thread_id"] is None) for row in found]
     host, device = (None, None, False), (0, 7, True)
     assert places == [host, device, device, host, host]
@@ -498,7 +495,7 @@ def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
         (95, 100, CPU, "step"),
     ]
     found = rows(run, "critical_path", "SELECT thread_id FROM {} ORDER BY position")
-    threads = [row["thread_id"] for row in found]
+    threads = values(found, "thread_id")
     assert len(set(threads[3:8])) == len({*threads[:3], *threads[8:]}) == 1
     assert threads[0] != threads[3]
 
@@ -508,7 +505,7 @@ def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
 
 def test_the_view_can_be_grouped_and_sorted() -> None:
     # The path of a process is one row, of which many are made: its process is no key of those.
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     query = "SELECT number, position FROM {} ORDER BY process_id, number DESC, position"
     found = [(row["number"], row["position"]) for row in rows(run, "critical_path", query)]
     assert found == sorted(found, key=lambda place: (-place[0], place[1]))
@@ -550,13 +547,8 @@ def test_ranks_have_separate_paths(tmp_path: Path) -> None:
         for rank in range(2)
     ]
     run = make_run(tmp_path, *traces)
-    found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY process_id, position")
-    check_documented("critical_path", run, found)
-    parts = [
-        (row["rank"], row["pid"], row["position"], row["bound"], row["duration_nanos"])
-        for row in found
-    ]
-    assert parts == [
+    found = documented_rows(run, "critical_path", "SELECT * FROM {} ORDER BY process_id, position")
+    assert values(found, "rank", "pid", "position", "bound", "duration_nanos") == [
         (rank, 100 + rank, position, bound, 1000 * length)
         for rank in range(2)
         for position, (bound, length) in enumerate(
@@ -591,7 +583,7 @@ def test_a_run_without_a_host_has_a_device_path(tmp_path: Path) -> None:
         (20, 25, BETWEEN, "k2"),
         (25, 40, COMPUTE, "k2"),
     ]
-    check_documented("critical_path", run, rows(run, "critical_path"))
+    documented_rows(run, "critical_path")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from analyses import (
     Event,
     Row,
-    check_documented,
     covered_length,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
@@ -20,9 +20,12 @@ from analyses import (
     make_run,
     open_run,
     pick_columns,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values,
+    values_by,
 )
 
 pytestmark = [
@@ -108,7 +111,7 @@ def check_steps(run: marey.run.Run) -> int:
             assert pick_columns(found[process, thread, number, device], like) == like
     assert len(answer) == len(found) == count
     if answer:
-        check_documented("gpu_time_by_step", run, answer)
+        documented_rows(run, "gpu_time_by_step")
     return count
 
 
@@ -119,7 +122,7 @@ def test_gpu_time_matches_hta(name: str) -> None:
     analysis = hta(recorded_trace(name))
     (theirs,) = analysis.get_temporal_breakdown(visualize=False).to_dict("records")
     overlap = analysis.get_comm_comp_overlap(visualize=False)["comp_comm_overlap_pctg"][0]
-    (ours,) = rows(open_run(recorded_trace(name)), "gpu_time")
+    (ours,) = rows(recorded_run(name), "gpu_time")
     for column, key in {
         "idle": "idle",
         "compute": "compute",
@@ -138,7 +141,7 @@ def test_gpu_time_matches_hta(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRACES)
 def test_gpu_time_matches_a_brute_force_count(name: str) -> None:
-    run = open_run(recorded_trace(name))
+    run = recorded_run(name)
     of_devices = activities(run)
     answer = rows(run, "gpu_time")
     ours = {(row["process_id"], row["device"]): row for row in answer}
@@ -166,9 +169,7 @@ def test_gpu_time_matches_hand_computed_values(tmp_path: Path) -> None:
             activity("gemm", 195, 0),
         ],
     )
-    answer = rows(run, "gpu_time")
-    check_documented("gpu_time", run, answer)
-    (row,) = answer
+    (row,) = documented_rows(run, "gpu_time")
     like = {
         "rank": None,
         "pid": 100,
@@ -301,9 +302,8 @@ def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
             for rank in (0, 1)
         ],
     )
-    answer = rows(run, "gpu_time")
-    found = sorted((r["rank"], r["device"], r["window_nanos"], r["busy_nanos"]) for r in answer)
-    assert found == [
+    columns = ("rank", "device", "window_nanos", "busy_nanos")
+    assert sorted(values(rows(run, "gpu_time"), *columns)) == [
         (0, 0, 30_000, 20_000),
         (0, 1, 30_000, 30_000),
         (1, 0, 30_000, 20_000),
@@ -335,7 +335,7 @@ def test_gpu_time_needs_no_host_spans(tmp_path: Path) -> None:
     ],
 )
 def test_gpu_time_by_step_matches_a_brute_force_count(name: str, count: int) -> None:
-    assert check_steps(open_run(recorded_trace(name))) == count
+    assert check_steps(recorded_run(name)) == count
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -386,26 +386,13 @@ def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
             activity("gemm", 120, 1, device=1),
         ],
     )
-    columns = (
-        "duration",
-        "busy",
-        "idle",
-        "compute",
-        "non_compute",
-        "communication",
-        "memory",
-        "overlap",
-        "exposed_communication",
-        "compute_only",
-        "communication_only",
-        "memory_only",
-    )
-    answer = rows(run, "gpu_time_by_step")
-    check_documented("gpu_time_by_step", run, answer)
+    whole = ("duration", "busy", "idle", "compute", "non_compute", "communication", "memory")
+    parts = ("exposed_communication", "compute_only", "communication_only", "memory_only")
+    answer = documented_rows(run, "gpu_time_by_step")
     found = {(row["number"], row["device"]): row for row in answer}
     assert len(found) == len(answer)
     micros = {
-        key: tuple(row[f"{column}_nanos"] // 1000 for column in columns)
+        key: tuple(row[f"{column}_nanos"] // 1000 for column in (*whole, "overlap", *parts))
         for key, row in found.items()
     }
     assert micros == {
@@ -436,11 +423,8 @@ def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
             for rank in (0, 1)
         ],
     )
-    found = {
-        (row["rank"], row["number"]): (row["busy_nanos"], row["idle_percent"])
-        for row in rows(run, "gpu_time_by_step")
-    }
-    assert found == {
+    answer = rows(run, "gpu_time_by_step")
+    assert values_by(("rank", "number"), answer, "busy_nanos", "idle_percent") == {
         (0, 1): (3000, 70.0),
         (0, 2): (0, None),
         (1, 1): (4000, 60.0),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on
-from analyses import Event, kernel, make_run, open_run, recorded_trace, rows
+from analyses import Event, kernel, make_run, recorded_run, rows
 from analyses import rows as view
 
 
@@ -29,7 +29,7 @@ def shaped(
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
 def test_occupancy_matches_kinetos_estimate(name: str) -> None:
-    run = open_run(recorded_trace(name))
+    run = recorded_run(name)
     ours = {
         (row["name"], row["block"], row["registers"], row["shared_bytes"], row["device"]): row
         for row in view(run, "kernel_occupancy")
@@ -142,5 +142,5 @@ def test_each_device_and_shape_has_a_row(tmp_path: Path) -> None:
 
 def test_launches_without_shapes_have_no_rows(tmp_path: Path) -> None:
     assert view(make_run(tmp_path, [kernel(1, 0, 10)]), "kernel_occupancy") == []
-    assert view(open_run(recorded_trace("mi250-rocm")), "kernel_occupancy") == []
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "kernel_occupancy") == []
+    assert view(recorded_run("mi250-rocm"), "kernel_occupancy") == []
+    assert view(recorded_run("cpu-only-gloo"), "kernel_occupancy") == []

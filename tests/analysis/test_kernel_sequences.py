@@ -8,24 +8,23 @@ from typing import Any
 
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
     kernel,
     launch,
     make_run,
-    open_run,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 VIEW = "kernel_sequences"
 
@@ -75,8 +74,8 @@ def test_sequences_match_hta(analysis: Any, tmp_path: Path, part: str, sequences
             round(1000 * row["GPU kernel duration (us)"]),
             round(1000 * row["CPU op duration (us)"]),
         )
-    run = open_run(recorded_trace("a100-nccl"))
-    check_documented(VIEW, run, rows(run, VIEW))
+    run = recorded_run("a100-nccl")
+    documented_rows(run, VIEW)
     found: Sums = {}
     for row in rows(
         run,
@@ -102,10 +101,7 @@ def call(name: str, start: int, numbers: list[int], **more: Any) -> list[Event]:
 
 
 def found(run: Any, *columns: str) -> list[tuple[Any, ...]]:
-    answer = rows(run, VIEW)
-    check_documented(VIEW, run, answer)
-    picked = [tuple(row[column] for column in columns) for row in answer]
-    return sorted(picked, key=str)
+    return sorted(values(documented_rows(run, VIEW), *columns), key=str)
 
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
@@ -119,12 +115,8 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
         ],
     )
     (first, second) = rows(run, VIEW, "SELECT * FROM {} ORDER BY count DESC")
-    assert (first["name"], first["kind"], first["path"], first["depth"]) == (
-        "op",
-        "operator",
-        "op",
-        1,
-    )
+    assert (first["name"], first["kind"]) == ("op", "operator")
+    assert (first["path"], first["depth"]) == ("op", 1)
     assert (first["sequence"], first["length"], first["count"]) == ("k1 -> k2 -> k3", 3, 2)
     assert (first["total_nanos"], first["operator_nanos"]) == (30_000, 200_000)
     assert (first["mean_nanos"], first["mean_operator_nanos"]) == (15_000, 100_000)
@@ -262,6 +254,6 @@ def test_deeply_nested_operators_are_supported(tmp_path: Path) -> None:
 
 
 def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
+    assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
     alone = [kernel(number, 10 * number, 5) for number in range(5)]
     assert rows(make_run(tmp_path, alone), VIEW) == []

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     rows,
+    values_by,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 TO_DEVICE = "Memcpy HtoD (Pinned -> Device)"
 TO_HOST = "Memcpy DtoH (Device -> Pageable)"
@@ -68,9 +68,8 @@ def test_kernels_match_hta(name: str) -> None:
         # it waits.
         if "Stream Wait Event" not in row["name"]
     }
-    run = open_run(recorded_trace(name))
-    ours = rows(run, "kernel_summary")
-    check_documented("kernel_summary", run, ours)
+    run = recorded_run(name)
+    ours = documented_rows(run, "kernel_summary")
     assert {(row["class"], row["name"]) for row in ours} == set(expected)
     assert len(ours) == len(expected) > 5
     for row in ours:
@@ -104,11 +103,9 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
             gpu_span("Stream Sync", 0, 1000, category="cuda_sync"),
         ],
     )
-    ours = rows(run, "kernel_summary")
-    check_documented("kernel_summary", run, ours)
-    found = {(row["device"], row["name"]): row for row in ours}
-    assert len(found) == len(ours)
-    assert {key: (row["kind"], row["class"]) for key, row in found.items()} == {
+    ours = documented_rows(run, "kernel_summary")
+    keys = ("device", "name")
+    assert values_by(keys, ours, "kind", "class") == {
         (0, "gemm"): ("kernel", "compute"),
         (1, "gemm"): ("kernel", "compute"),
         (0, "once"): ("kernel", "compute"),
@@ -116,14 +113,14 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
         (0, TO_DEVICE): ("memcpy", "memory"),
         (0, FILL): ("memset", "memory"),
     }
-    gemm = found[0, "gemm"]
-    columns = ["count", "total_nanos", "mean_nanos", "min_nanos", "max_nanos"]
-    assert [gemm[column] for column in columns] == [3, 15000, 5000, 2000, 9000]
+    times = ("total_nanos", "mean_nanos", "min_nanos", "max_nanos")
+    assert values_by(keys, ours, "count", *times)[0, "gemm"] == (3, 15000, 5000, 2000, 9000)
+    deviations = values_by(keys, ours, "stddev_nanos")
     # Differences from the mean: -3, -1, 4; squares 9 + 1 + 16 = 26; over 2 is 13.
-    assert gemm["stddev_nanos"] == pytest.approx(1000 * math.sqrt(13))
-    assert found[0, "once"]["stddev_nanos"] is None
+    assert deviations[0, "gemm"] == pytest.approx(1000 * math.sqrt(13))
+    assert deviations[0, "once"] is None
     # Device 0 ran for 15 + 5 + 10 + 20 = 50.
-    assert {key: row["device_percent"] for key, row in found.items()} == {
+    assert values_by(keys, ours, "device_percent") == {
         (0, "gemm"): pytest.approx(30),
         (1, "gemm"): pytest.approx(100),
         (0, "once"): pytest.approx(10),
@@ -161,15 +158,13 @@ def test_kernels_of_ranks_are_not_mixed(tmp_path: Path) -> None:
         tmp_path,
         *[[host_span("aten::mm", 0, 5), gpu_span("gemm", 10, 1 + rank)] for rank in range(3)],
     )
-    found = {
-        row["rank"]: (row["count"], row["total_nanos"], row["device_percent"])
-        for row in rows(run, "kernel_summary")
-    }
+    answer = rows(run, "kernel_summary")
+    found = values_by("rank", answer, "count", "total_nanos", "device_percent")
     assert found == {0: (1, 1000, 100), 1: (1, 2000, 100), 2: (1, 3000, 100)}
 
 
 def test_empty_runs_and_zero_durations_have_kernel_rows(tmp_path: Path) -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), "kernel_summary") == []
+    assert rows(recorded_run("cpu-only-gloo"), "kernel_summary") == []
     (row,) = rows(make_run(tmp_path, [gpu_span("nothing", 0, 0)]), "kernel_summary")
     assert (row["total_nanos"], row["device_percent"]) == (0, None)
 
@@ -182,8 +177,7 @@ def test_copies_match_hta() -> None:
     trace = recorded_trace("a100-nccl")
     theirs = hta(trace).get_memory_bw_summary(ranks=[0])["memory_bw_gbps"]
     run = open_run(trace)
-    ours = rows(run, "gpu_copies")
-    check_documented("gpu_copies", run, ours)
+    ours = documented_rows(run, "gpu_copies")
     assert len(ours) == len(theirs) == 2
     for row in ours:
         assert row["busy_nanos"] == row["total_nanos"]  # none overlap
@@ -226,8 +220,7 @@ def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
             annotation(TO_DEVICE, 0, 99),
         ],
     )
-    ours = rows(run, "gpu_copies")
-    check_documented("gpu_copies", run, ours)
+    ours = documented_rows(run, "gpu_copies")
     found = {(row["device"], row["name"]): row for row in ours}
     assert len(found) == len(ours)
     assert {key: row["kind"] for key, row in found.items()} == {
@@ -261,8 +254,7 @@ def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> No
             copy(400, 10, 0, PEERS),
         ],
     )
-    ours = rows(run, "gpu_copies")
-    check_documented("gpu_copies", run, ours)
+    ours = documented_rows(run, "gpu_copies")
     found = {row["name"]: row for row in ours}
     row = found[TO_DEVICE]
     columns = ["count", "bytes", "total_nanos", "busy_nanos"]
@@ -287,9 +279,9 @@ def test_copies_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_runs_without_copies_have_no_copy_rows() -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), "gpu_copies") == []
+    assert rows(recorded_run("cpu-only-gloo"), "gpu_copies") == []
     # ROCm 6.2 reports no bytes.
-    (row,) = rows(open_run(recorded_trace("mi250-rocm")), "gpu_copies")
+    (row,) = rows(recorded_run("mi250-rocm"), "gpu_copies")
     assert (row["count"], row["bytes"], row["bytes_per_second"]) == (2, None, None)
 
 
@@ -299,9 +291,8 @@ def test_annotations_match_hta(name: str) -> None:
     theirs = hta(recorded_trace(name)).get_gpu_user_annotation_breakdown(
         visualize=False, num_kernels=1_000_000
     )
-    run = open_run(recorded_trace(name))
-    ours = rows(run, "gpu_annotations")
-    check_documented("gpu_annotations", run, ours)
+    run = recorded_run(name)
+    ours = documented_rows(run, "gpu_annotations")
     found = {row["name"]: row for row in ours}
     assert len(ours) == len(theirs) == len(found) > 0
     for row_of_hta in theirs.to_dict("records"):
@@ -329,18 +320,16 @@ def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
             host_span("forward", 0, 1000, category="user_annotation"),
         ],
     )
-    ours = rows(run, "gpu_annotations")
-    check_documented("gpu_annotations", run, ours)
-    found = {(row["device"], row["name"]): row for row in ours}
-    assert len(found) == len(ours)
-    columns = ["count", "total_nanos", "mean_nanos", "min_nanos", "max_nanos", "busy_nanos"]
-    assert {key: [row[column] for column in columns] for key, row in found.items()} == {
-        (0, "forward"): [3, 60000, 20000, 10000, 40000, 55000],
-        (1, "forward"): [1, 3000, 3000, 3000, 3000, 3000],
-        (0, "backward"): [1, 0, 0, 0, 0, 0],
+    ours = documented_rows(run, "gpu_annotations")
+    columns = ("count", "total_nanos", "mean_nanos", "min_nanos", "max_nanos", "busy_nanos")
+    assert values_by(("device", "name"), ours, *columns) == {
+        (0, "forward"): (3, 60000, 20000, 10000, 40000, 55000),
+        (1, "forward"): (1, 3000, 3000, 3000, 3000, 3000),
+        (0, "backward"): (1, 0, 0, 0, 0, 0),
     }
     # Differences from the mean: -10, -10, 20; squares 600; over 2 is 300.
-    assert found[0, "forward"]["stddev_nanos"] == pytest.approx(1000 * math.sqrt(300))
+    deviations = values_by(("device", "name"), ours, "stddev_nanos")
+    assert deviations[0, "forward"] == pytest.approx(1000 * math.sqrt(300))
 
 
 def test_annotations_of_ranks_are_not_mixed(tmp_path: Path) -> None:
@@ -354,4 +343,4 @@ def test_annotations_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cpu-only-gloo", "critical-path-alexnet"])
 def test_runs_without_annotations_have_no_annotation_rows(name: str) -> None:
-    assert rows(open_run(recorded_trace(name)), "gpu_annotations") == []
+    assert rows(recorded_run(name), "gpu_annotations") == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyses import Event, check_documented, host_span, make_run, memory_event, rows
+from analyses import Event, documented_rows, host_span, make_run, memory_event, rows, values
 
 VIEW = "module_memory"
 
@@ -31,12 +31,10 @@ EVENTS = [
 
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    found = rows(
-        make_run(tmp_path, EVENTS), VIEW, "SELECT * FROM {} ORDER BY device_type DESC, depth"
-    )
-    check_documented(VIEW, make_run(tmp_path, EVENTS), found)
+    query = "SELECT * FROM {} ORDER BY device_type DESC, depth"
+    found = documented_rows(make_run(tmp_path, EVENTS), VIEW, query)
     columns = ("device_type", "device", "calls", "growth_bytes", "self_growth_bytes", "peak_bytes")
-    assert [tuple(row[column] for column in columns) for row in found] == [
+    assert values(found, *columns) == [
         # +40, +100 and -90 in an operator, +100 in Linear_0, -60; then +10.
         ("cuda", 0, 2, 100, 0, 250),
         ("cuda", 0, 1, 100, 100, 250),

@@ -14,8 +14,7 @@ from analyses import (
     kernel,
     launch,
     make_run,
-    open_run,
-    recorded_trace,
+    recorded_run,
     rows,
     step,
     types,
@@ -82,7 +81,7 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
 
 
 def test_findings_are_sorted_by_severity_and_impact() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     # With its own thresholds, and so that what takes less is more severe.
     for thresholds in ({}, {"gpu_idle.high_percent": 99, "hot_operation.high_percent": 5}):
         found = by_column(run.findings(thresholds))
@@ -95,7 +94,7 @@ def test_findings_are_sorted_by_severity_and_impact() -> None:
 
 
 def test_evidence_sql_returns_the_evidence() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     for row in by_column(run.findings()):
         evidence = json.loads(row["evidence"])
         answer = by_column(run.sql(row["evidence_sql"]))
@@ -127,7 +126,7 @@ def test_unknown_thresholds_are_rejected(empty: Run) -> None:
 
 def test_a_result_without_findings_has_columns(empty: Run) -> None:
     assert len(empty.findings()) == 0
-    found = open_run(recorded_trace("a100-nccl")).findings()
+    found = recorded_run("a100-nccl").findings()
     assert len(found) > 0
     assert types(found) == types(empty.findings()) == FINDINGS
     assert pyarrow.table(found).to_pylist() == by_column(found)
@@ -166,7 +165,7 @@ def test_ctrl_c_stops_findings(tmp_path: Path, own_directory: None) -> None:
 
 
 def test_breakdown_matches_the_view() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     for view, by_step in (("gpu_time", False), ("gpu_time_by_step", True)):
         found = by_column(run.breakdown(by_step=by_step))
         assert sorted(found, key=str) == sorted(rows(run, view), key=str)
@@ -190,7 +189,7 @@ def test_breakdown_matches_hand_computed_values(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> Run:
-    return open_run(recorded_trace("a100-nccl"))
+    return recorded_run("a100-nccl")
 
 
 # Memory, shapes, modules, other ranks, and what marey's own recording costs.

@@ -16,10 +16,10 @@ from analyses import (
     kernel,
     launch,
     make_run,
-    open_run,
-    recorded_trace,
+    recorded_run,
     step,
     types,
+    values,
 )
 from marey.run import Result, Run
 
@@ -84,7 +84,7 @@ def test_metrics_match_hand_computed_values(compared: marey.Comparison) -> None:
         "high_percent": "double",
         "significant": "string",
     }
-    found = {row["metric"]: row for row in by_column(compared.metrics)}
+    found = metrics(compared)
     # 0, 1, 2, 0, ... us more than 1000: in the mean 0.9, in the middle 1.
     expected = {
         "steps.count": ("count", 10, 10, 0),
@@ -143,8 +143,8 @@ DIFFERENCES = {
 
 
 def changes(result: Result) -> list[tuple[Any, ...]]:
-    columns = ("path", "category", "count_category", "before_nanos", "after_nanos")
-    return [tuple(row[column] for column in columns) for row in by_column(result)]
+    nanos = ("before_nanos", "after_nanos")
+    return values(by_column(result), "path", "category", "count_category", *nanos)
 
 
 def test_operations_match_hand_computed_values(compared: marey.Comparison) -> None:
@@ -207,7 +207,7 @@ def test_a_comparison_is_symmetric(pair: tuple[Run, Run]) -> None:
 
 
 def test_a_run_compared_with_itself_has_no_change(pair: tuple[Run, Run]) -> None:
-    for run in (pair[0], open_run(recorded_trace("a100-nccl"))):
+    for run in (pair[0], recorded_run("a100-nccl")):
         same = marey.compare(run, run)
         assert {row["change"] for row in metrics(same).values()} == {0, None}
         assert "yes" not in same.metrics.column("significant")

@@ -7,18 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analysed_devices import A100, run_on
-from analyses import (
-    Event,
-    Row,
-    gpu_span,
-    host_span,
-    kernel,
-    launch,
-    make_run,
-    open_run,
-    recorded_trace,
-    step,
-)
+from analyses import Event, Row, gpu_span, host_span, kernel, launch, make_run, recorded_run, step
 from analyses import rows as view
 
 HALF = "c10::Half"
@@ -266,13 +255,13 @@ def test_mfu_sums_the_peaks_of_several_devices(tmp_path: Path) -> None:
 
 def test_without_shapes_steps_or_devices_there_are_no_rows(tmp_path: Path) -> None:
     # Steps and kernels, no shapes: as it was recorded.
-    (row,) = view(open_run(recorded_trace("a100-nccl")), "mfu")
+    (row,) = view(recorded_run("a100-nccl"), "mfu")
     assert (row["step_count"], row["covered_nanos"]) == (3, 0)
     assert row["flops_per_step"] is row["mfu_percent"] is row["dtype_bits"] is None
     # No steps.
-    assert view(open_run(recorded_trace("critical-path-alexnet")), "mfu") == []
+    assert view(recorded_run("critical-path-alexnet"), "mfu") == []
     # No devices.
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "mfu") == []
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "roofline") == []
+    assert view(recorded_run("cpu-only-gloo"), "mfu") == []
+    assert view(recorded_run("cpu-only-gloo"), "roofline") == []
     # Without a host the launch is unknown.
     assert view(make_run(tmp_path, [gpu_span("k", 0, 10)]), "roofline") == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analyses import Event, host_span, make_run, memory_event, open_run, recorded_trace, step
+from analyses import Event, host_span, make_run, memory_event, recorded_run, step, values, values_by
 from analyses import rows as viewed
 
 VIEW = "step_memory"
@@ -14,8 +14,8 @@ VIEW = "step_memory"
 def sums(folder: Path, *events: Event) -> list[tuple[Any, ...]]:
     found = viewed(make_run(folder, list(events)), VIEW)
     found.sort(key=lambda row: (row["device_type"], row["device"] or 0, row["start_nanos"]))
-    columns = ("number", "device", "allocated_bytes", "peak_bytes", "reserved_bytes")
-    return [tuple(row[column] for column in (*columns, "change_bytes")) for row in found]
+    sizes = ("allocated_bytes", "peak_bytes", "reserved_bytes", "change_bytes")
+    return values(found, "number", "device", *sizes)
 
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
@@ -87,8 +87,7 @@ def test_processes_are_not_mixed(tmp_path: Path) -> None:
         [step(0, 100, 100), memory_event(110, 10)],
         [step(0, 100, 100), memory_event(110, 20)],
     )
-    found = {row["rank"]: row["allocated_bytes"] for row in viewed(run, VIEW)}
-    assert found == {0: 10, 1: 20}
+    assert values_by("rank", viewed(run, VIEW), "allocated_bytes") == {0: 10, 1: 20}
 
 
 def test_steps_of_two_threads_are_supported(tmp_path: Path) -> None:
@@ -117,4 +116,4 @@ def test_runs_without_allocator_events_have_no_rows(tmp_path: Path) -> None:
     event = memory_event(5, 0)
     del event["args"]["Total Allocated"]
     assert viewed(make_run(tmp_path, [step(0, 0, 10), event]), VIEW) == []
-    assert viewed(open_run(recorded_trace("a100-nccl")), VIEW) == []
+    assert viewed(recorded_run("a100-nccl"), VIEW) == []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from analyses import Event, host_span, make_run, open_run, recorded_trace, step
+from analyses import Event, host_span, make_run, recorded_run, step
 from analyses import rows as viewed
 
 VIEW = "step_times"
@@ -72,11 +72,11 @@ def test_empty_and_overlapping_steps_are_supported(tmp_path: Path) -> None:
 
 def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     assert viewed(make_run(tmp_path, [host_span("op", 0, 1)]), VIEW) == []
-    assert viewed(open_run(recorded_trace("critical-path-alexnet")), VIEW) == []
+    assert viewed(recorded_run("critical-path-alexnet"), VIEW) == []
 
 
 def test_recorded_steps_match_known_times() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     found = viewed(run, VIEW)
     assert [row["number"] for row in found] == [4, 5, 6]
     durations = [row["duration_nanos"] for row in found]

@@ -9,23 +9,22 @@ from typing import Any
 import marey
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
     launch,
     make_run,
     open_run,
-    recorded_trace,
+    recorded_run,
     rows,
     step,
+    values_by,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 VIEW = "stragglers"
 
@@ -80,27 +79,16 @@ def ranks(*collectives: Collective, **more: Any) -> list[list[Event]]:
 
 def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     run = make_run(tmp_path, *ranks(*LATE))
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    columns = [
-        "count",
-        "complete_count",
-        "last_count",
-        "delay_nanos",
-        "mean_late_nanos",
-        "max_late_nanos",
-        "wait_nanos",
-    ]
-    found = {row["rank"]: [row[column] for column in columns] for row in ours}
-    assert len(found) == len(ours)
-    assert found == {
-        0: [3, 3, 0, 0, 0, 0, 1000 * (200 + 100 + 450)],
+    ours = documented_rows(run, VIEW)
+    counts = ("count", "complete_count", "last_count")
+    times = ("delay_nanos", "mean_late_nanos", "max_late_nanos", "wait_nanos")
+    assert values_by("rank", ours, *counts, *times) == {
+        0: (3, 3, 0, 0, 0, 0, 1000 * (200 + 100 + 450)),
         # 150 after rank 2, then 450 after both; late by 200, 40 and 450; waits 60 for rank 2.
-        1: [3, 3, 2, 600_000, pytest.approx(230_000), 450_000, 60_000],
-        2: [3, 3, 1, 60_000, pytest.approx(50_000), 100_000, 1000 * (150 + 450)],
+        1: (3, 3, 2, 600_000, pytest.approx(230_000), 450_000, 60_000),
+        2: (3, 3, 1, 60_000, pytest.approx(50_000), 100_000, 1000 * (150 + 450)),
     }
-    percents = {row["rank"]: row["last_percent"] for row in ours}
-    assert percents == pytest.approx({0: 0, 1: 200 / 3, 2: 100 / 3})
+    assert values_by("rank", ours, "last_percent") == pytest.approx({0: 0, 1: 200 / 3, 2: 100 / 3})
     assert {(row["process_group"], row["group_size"]) for row in ours} == {("0", 3)}
 
 
@@ -110,8 +98,8 @@ def test_clock_offsets_make_no_straggler(tmp_path: Path) -> None:
     traces = ranks(*LATE)
     for event in traces[0]:
         event["ts"] += 5000
-    found = {row["rank"]: row["last_count"] for row in rows(make_run(tmp_path, *traces), VIEW)}
-    assert found == {0: 0, 1: 2, 2: 1}
+    found = rows(make_run(tmp_path, *traces), VIEW)
+    assert values_by("rank", found, "last_count") == {0: 0, 1: 2, 2: 1}
 
 
 def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
@@ -126,10 +114,7 @@ def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
             (7, (800, None, None)),
         ),
     )
-    found = {
-        row["rank"]: (row["count"], row["complete_count"], row["last_count"])
-        for row in rows(run, VIEW)
-    }
+    found = values_by("rank", rows(run, VIEW), "count", "complete_count", "last_count")
     assert found == {0: (2, 1, 0), 1: (2, 1, 1), 2: (1, 1, 1)}
 
 
@@ -149,10 +134,8 @@ def pairs(**said: str) -> list[list[Event]]:
 
 def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> None:
     run = make_run(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    found = {row["rank"]: (row["group_ranks"], row["count"], row["delay_nanos"]) for row in ours}
-    assert found == {
+    ours = documented_rows(run, VIEW)
+    assert values_by("rank", ours, "group_ranks", "count", "delay_nanos") == {
         0: ("0-1", 1, 0),
         1: ("0-1", 1, 50_000),
         2: ("2-3", 1, 0),
@@ -162,13 +145,9 @@ def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> Non
 
 def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
     run = make_run(tmp_path, *pairs())
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    counts = {
-        row["rank"]: (row["count"], row["ambiguous_count"], row["delay_nanos"], row["wait_nanos"])
-        for row in ours
-    }
-    assert counts == dict.fromkeys(range(4), (0, 1, 0, 0))
+    ours = documented_rows(run, VIEW)
+    found = values_by("rank", ours, "count", "ambiguous_count", "delay_nanos", "wait_nanos")
+    assert found == dict.fromkeys(range(4), (0, 1, 0, 0))
     assert {row["last_percent"] for row in ours} == {None}
     [(lost,)] = run.sql(
         "SELECT sum(count) FROM losses WHERE cause = 'ambiguous_collectives'"
@@ -194,15 +173,8 @@ def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
             for late in (0, 20)
         ],
     )
-    found = {
-        (row["process_group"], row["rank"]): (
-            row["count"],
-            row["last_count"],
-            row["delay_nanos"],
-        )
-        for row in rows(run, VIEW)
-    }
-    assert found == {
+    keys = ("process_group", "rank")
+    assert values_by(keys, rows(run, VIEW), "count", "last_count", "delay_nanos") == {
         ("0", 0): (3, 0, 0),
         ("0", 1): (3, 1, 20_000),
         ("tp", 0): (1, 0, 0),
@@ -265,10 +237,9 @@ def test_collectives_that_never_began_are_ignored(tmp_path: Path) -> None:
         paths.append(path)
     marey.import_files(paths, tmp_path / "job.marey")
     answer = rows(open_run(tmp_path / "job.marey"), VIEW)
-    found = {row["rank"]: (row["count"], row["last_count"]) for row in answer}
-    assert found == {0: (2, 0), 1: (2, 2)}
+    assert values_by("rank", answer, "count", "last_count") == {0: (2, 0), 1: (2, 2)}
 
 
 def test_runs_without_collectives_have_no_rows() -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
-    assert rows(open_run(recorded_trace("a100-nccl")), VIEW) == []  # one rank, and no numbers
+    assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
+    assert rows(recorded_run("a100-nccl"), VIEW) == []  # one rank, and no numbers

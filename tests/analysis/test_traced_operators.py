@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analyses import check_documented, make_run, rows
+from analyses import documented_rows, make_run
 
 ARGUMENTS: dict[str, Any] = {
     "External id": 3,
@@ -47,8 +47,7 @@ def test_each_argument_of_an_operator_is_a_column(tmp_path: Path) -> None:
             event("range", "user_annotation", 85, 90, **{"Record function id": 9}),
         ],
     )
-    found = rows(run, "traced_operators", "SELECT * FROM {} ORDER BY start_nanos")
-    check_documented("traced_operators", run, found)
+    found = documented_rows(run, "traced_operators", "SELECT * FROM {} ORDER BY start_nanos")
     assert [row["name"] for row in found] == [
         "aten::mul",
         "aten::empty",

@@ -7,7 +7,18 @@ import re
 from pathlib import Path
 
 import marey
-from analyses import Event, Row, host_span, kernel, launch, make_run, open_run, recorded_trace, step
+from analyses import (
+    Event,
+    Row,
+    by_column,
+    host_span,
+    kernel,
+    launch,
+    make_run,
+    open_run,
+    recorded_trace,
+    step,
+)
 
 # The columns that every rule has, before those of evidence.
 COMMON = [
@@ -25,8 +36,7 @@ COMMON = [
 def findings_of(run: marey.run.Run, rule: str, **thresholds: float) -> list[Row]:
     """Returns the findings of a rule with their evidence, after checking their invariants."""
     findings = run.findings({f"{rule}.{name}": value for name, value in thresholds.items()})
-    rows = [dict(zip(findings.columns, row, strict=True)) for row in findings]
-    return [evidence(row) for row in rows if row["rule"] == rule]
+    return [evidence(row) for row in by_column(findings) if row["rule"] == rule]
 
 
 def evidence(finding: Row) -> Row:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import (
-    Event,
-    gpu_span,
-    host_span,
-    kernel,
-    launch,
-    make_run,
-    open_run,
-    recorded_trace,
-    step,
-)
+from analyses import Event, gpu_span, host_span, kernel, launch, make_run, recorded_run, step
 from rules import check_no_findings_without_data, findings_of, severities
+
+RULE = "cpu_gpu_sync"
 
 
 def call(name: str, start: float, duration: float, correlation: int | None = None) -> Event:
@@ -53,7 +45,7 @@ WAITS: list[Event] = [
 
 
 def test_waits_are_attributed_to_operators(tmp_path: Path) -> None:
-    item, event = findings_of(make_run(tmp_path, WAITS), "cpu_gpu_sync")
+    item, event = findings_of(make_run(tmp_path, WAITS), RULE)
     assert (item["subject"], item["severity"]) == ("step/aten::item", "high")
     assert item["impact_nanos"] == 150_000
     assert item["impact_percent"] == pytest.approx(30)
@@ -66,7 +58,7 @@ def test_waits_are_attributed_to_operators(tmp_path: Path) -> None:
 
 def test_the_gain_is_limited_by_the_idle_time(tmp_path: Path) -> None:
     busy = [launch(99, 5), kernel(99, 0, 900, stream=8)]
-    item, event = findings_of(make_run(tmp_path, [*WAITS, *busy]), "cpu_gpu_sync")
+    item, event = findings_of(make_run(tmp_path, [*WAITS, *busy]), RULE)
     assert (item["impact_nanos"], item["gain_nanos"]) == (150_000, 50_000)
     assert event["gain_nanos"] == 40_000
 
@@ -94,20 +86,19 @@ def test_calls_that_count_as_waits(
     events = [step(0, 0, 100), call(name, 10, 50, 1)]
     if copied is not None:
         events.append(copy(1, 20, 2, copied))
-    assert [
-        row["impact_nanos"] for row in findings_of(make_run(tmp_path, events), "cpu_gpu_sync")
-    ] == ([50_000] if waits else [])
+    assert [row["impact_nanos"] for row in findings_of(make_run(tmp_path, events), RULE)] == (
+        [50_000] if waits else []
+    )
 
 
 def test_the_profilers_own_last_wait_is_ignored(tmp_path: Path) -> None:
     end = call("cudaDeviceSynchronize", 1001, 500)
     after = call("cudaStreamSynchronize", 1600, 500)
-    assert len(findings_of(make_run(tmp_path, [*WAITS, end, after]), "cpu_gpu_sync")) == 2
+    assert len(findings_of(make_run(tmp_path, [*WAITS, end, after]), RULE)) == 2
     # Without steps: the one in the middle counts.
-    (tmp_path / "no_steps").mkdir()
     middle = call("cudaDeviceSynchronize", 100, 100)
-    run = make_run(tmp_path / "no_steps", [launch(1, 0), kernel(1, 5, 190), middle, end])
-    (row,) = findings_of(run, "cpu_gpu_sync")
+    run = make_run(tmp_path, [launch(1, 0), kernel(1, 5, 190), middle, end])
+    (row,) = findings_of(run, RULE)
     assert (row["subject"], row["impact_nanos"]) == ("cudaDeviceSynchronize", 100_000)
 
 
@@ -122,26 +113,24 @@ def test_time_before_the_first_step_is_ignored(tmp_path: Path) -> None:
 
 def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
     run = make_run(tmp_path, WAITS)
-    assert severities(run, "cpu_gpu_sync", high_percent=30.0) == ["medium", "low"]
-    assert severities(run, "cpu_gpu_sync", medium_percent=7.0) == ["high", "medium"]
-    assert severities(run, "cpu_gpu_sync", min_percent=9.0) == ["high"]
-    assert severities(run, "cpu_gpu_sync", min_percent=31.0) == []
+    assert severities(run, RULE, high_percent=30.0) == ["medium", "low"]
+    assert severities(run, RULE, medium_percent=7.0) == ["high", "medium"]
+    assert severities(run, RULE, min_percent=9.0) == ["high"]
+    assert severities(run, RULE, min_percent=31.0) == []
 
 
 def test_findings_of_recorded_traces() -> None:
     # A step that does little but wait for an event and for is_nonzero().
-    event, item = findings_of(open_run(recorded_trace("cuda-event-sync")), "cpu_gpu_sync")
+    event, item = findings_of(recorded_run("cuda-event-sync"), RULE)
     assert (event["subject"], event["call"]) == ("step", "cudaEventSynchronize")
     assert (event["impact_nanos"], event["syncs_per_step"]) == (42_000, 2)
     assert item["subject"] == "step/aten::is_nonzero/aten::item/aten::_local_scalar_dense"
     assert item["impact_nanos"] == 35_000  # of the copy, and of the stream after it
     # 24 waits for events take 79 µs in all; and a profiler's own.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), "cpu_gpu_sync") == []
-    assert (
-        findings_of(open_run(recorded_trace("mi250-rocm")), "cpu_gpu_sync", min_percent=0.0) == []
-    )
-    assert findings_of(open_run(recorded_trace("triton-kernel-args")), "cpu_gpu_sync") == []
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
+    assert findings_of(recorded_run("mi250-rocm"), RULE, min_percent=0.0) == []
+    assert findings_of(recorded_run("triton-kernel-args"), RULE) == []
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, "cpu_gpu_sync")
+    check_no_findings_without_data(tmp_path, RULE)

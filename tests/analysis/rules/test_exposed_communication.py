@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analyses import Event, gpu_span, host_span, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, host_span, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "exposed_communication"
@@ -73,13 +73,13 @@ def test_only_the_five_worst_devices_are_reported(tmp_path: Path) -> None:
 
 def test_findings_of_recorded_traces() -> None:
     # 5.9 % of the steps: 39.6 ms of 667 ms.
-    [row] = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
+    [row] = findings_of(recorded_run("a100-nccl"), RULE)
     assert row["severity"] == "low"
     assert row["impact_nanos"] == pytest.approx(13_186_489.33, abs=0.01)
     assert row["impact_percent"] == pytest.approx(5.9289, abs=1e-4)
     # One device, no communication.
-    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), RULE) == []
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+    assert findings_of(recorded_run("critical-path-alexnet"), RULE) == []
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:

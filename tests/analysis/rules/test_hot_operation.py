@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, Row, gpu_span, host_span, make_run, open_run, recorded_trace, step
+from analyses import Event, Row, gpu_span, host_span, make_run, open_run, recorded_run, step, values
 from paths import DATA, FORMATS_DATA
 from rules import findings_of
 
@@ -18,9 +18,8 @@ def trained(*events: Event) -> list[Event]:
     return [step(0, 0, 1000), step(1, 1000, 1000), *events]
 
 
-def brief(answer: list[Row]) -> list[tuple[Any, ...]]:
-    columns = ("subject", "side", "kind", "severity", "impact_nanos", "gain_nanos")
-    return [tuple(row[column] for column in columns) for row in answer]
+def brief(answer: list[Row]) -> list[Any]:
+    return values(answer, "subject", "side", "kind", "severity", "impact_nanos", "gain_nanos")
 
 
 def test_host_operations_match_hand_computed_values(tmp_path: Path) -> None:
@@ -142,8 +141,8 @@ def test_findings_of_recorded_traces() -> None:
         answer = findings_of(open_run(path), RULE)
         assert [row["subject"] for row in answer] == ["cudaLaunchKernel", "cudaMemcpyAsync"]
     # Gloo's time is that of waiting for the other rank.
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
-    [row] = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
+    [row] = findings_of(recorded_run("a100-nccl"), RULE)
     assert (row["subject"], row["severity"]) == ("## backward ##", "medium")
     assert row["impact_percent"] == pytest.approx(12.05, abs=0.01)
 

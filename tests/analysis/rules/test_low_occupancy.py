@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from analysed_devices import A100, run_on
-from analyses import Event, gpu_span, kernel, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, kernel, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "low_occupancy"
@@ -96,15 +96,15 @@ def test_only_the_five_worst_kernels_are_reported(tmp_path: Path) -> None:
 def test_findings_of_recorded_traces() -> None:
     # What takes long fills the device; NCCL's few blocks are meant so, and gemms of tensor cores
     # are at 12 to 25 % by their registers.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
     # The two kernels of a microbenchmark: one block each.
-    rows = findings_of(open_run(recorded_trace("cuda-event-sync")), RULE, min_percent=0)
+    rows = findings_of(recorded_run("cuda-event-sync"), RULE, min_percent=0)
     assert {row["limited_by"] for row in rows} == {"grid"}
     assert "spin_kernel" in rows[0]["subject"]
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
-    assert findings_of(open_run(recorded_trace("mi250-rocm")), RULE) == []
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
+    assert findings_of(recorded_run("mi250-rocm"), RULE) == []
     assert findings_of(make_run(tmp_path, [step(1, 0, 10), gpu_span("k", 1, 5)]), RULE) == []
     assert findings_of(run_on(tmp_path, [shaped(1, 0, 0, 1, 32)], A100), RULE) == []

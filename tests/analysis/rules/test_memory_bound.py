@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from analyses import Event, gpu_span, kernel, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, kernel, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "memory_bound"
@@ -107,17 +107,17 @@ def test_devices_and_ranks_are_judged_alone(tmp_path: Path) -> None:
 
 def test_findings_of_recorded_traces() -> None:
     # ResNet-like, in float32: the kernels between its convolutions.
-    rows = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
+    rows = findings_of(recorded_run("a100-nccl"), RULE)
     assert [row["subject"] for row in rows] == [
         "normalization kernels",
         "elementwise kernels",
         "copy kernels",
     ]
     # Copies from the host take nearly all of its time.
-    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), RULE) == []
+    assert findings_of(recorded_run("critical-path-alexnet"), RULE) == []
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
     assert findings_of(make_run(tmp_path, [step(1, 0, 10), gpu_span("k", 1, 5)]), RULE) == []
     assert findings_of(make_run(tmp_path, [kernel(1, 0, 0, name=ADD)]), RULE) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, host_span, make_run, memory_event, open_run, recorded_trace, step, write
+from analyses import Event, host_span, make_run, memory_event, open_run, recorded_run, step, write
 from rules import findings_of
 
 RULE = "memory_leak"
@@ -131,7 +131,7 @@ def test_each_memory_is_judged_alone(tmp_path: Path) -> None:
 
 def test_findings_of_recorded_traces() -> None:
     # None was recorded with profile_memory.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:

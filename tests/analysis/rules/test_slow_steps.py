@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from analyses import Event, gpu_span, host_span, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, host_span, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "slow_steps"
@@ -94,9 +94,9 @@ def test_each_rank_is_judged_alone(tmp_path: Path) -> None:
 
 def test_findings_of_recorded_traces() -> None:
     # Three steps are too few, and they are alike.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
-    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE, min_steps=1) == []
-    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), RULE) == []  # no steps
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
+    assert findings_of(recorded_run("a100-nccl"), RULE, min_steps=1) == []
+    assert findings_of(recorded_run("critical-path-alexnet"), RULE) == []  # no steps
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import host_span, make_run, open_run, recorded_trace, step
+from analyses import host_span, make_run, recorded_run, step
 from marey.run import Run
 from rank_traces import collective, collective_traces
 from rules import findings_of
@@ -99,8 +99,8 @@ def test_each_process_group_is_judged_alone(tmp_path: Path) -> None:
 
 def test_findings_of_recorded_traces() -> None:
     # A single rank does not wait.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:

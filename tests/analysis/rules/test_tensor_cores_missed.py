@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on
-from analyses import Event, gpu_span, kernel, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, kernel, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "tensor_cores_missed"
@@ -99,9 +99,9 @@ def test_only_devices_with_tensor_cores_have_findings(
 
 def test_findings_of_recorded_traces() -> None:
     # TF32 is on: s1688, tf32 and the like; what is left of sgemm takes less than 5 %.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
     # Float32 without TF32 for its linear layers, and copies that take far longer.
-    run = open_run(recorded_trace("critical-path-alexnet"))
+    run = recorded_run("critical-path-alexnet")
     assert findings_of(run, RULE) == []
     rows = findings_of(run, RULE, min_time_percent=2, min_percent=0)
     assert {row["subject"] for row in rows} == {
@@ -111,12 +111,9 @@ def test_findings_of_recorded_traces() -> None:
 
 
 def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
     # Of another vendor.
-    assert (
-        findings_of(open_run(recorded_trace("mi250-rocm")), RULE, min_time_percent=0, min_percent=0)
-        == []
-    )
+    assert findings_of(recorded_run("mi250-rocm"), RULE, min_time_percent=0, min_percent=0) == []
     # Of an unknown device.
     assert (
         findings_of(make_run(tmp_path, [step(1, 0, 10), gpu_span("some_sgemm", 1, 5)]), RULE) == []
