@@ -13,7 +13,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, counts, profile_names, tree, walk
+from profiles import Node, counts, profile_names, record_scope, tree, walk
 from programs import Live, run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -26,12 +26,10 @@ def record(name: str = "x", output_format: str = "") -> None:
     session = marey.start(name)
     with marey.scope("a", {"flops": 1.5, "wait (ns)(exc)": 10, "note": "é"}):
         for _ in range(3):
-            with marey.scope("b", {"flops": 2.0, "tokens": 5, "sizes": [1, 2]}):
-                pass
+            record_scope("b", {"flops": 2.0, "tokens": 5, "sizes": [1, 2]})
         with marey.scope("c", {"tokens": 1}), marey.scope("d", {"flops": 0.25}):
             pass
-    with marey.scope("e"):
-        pass
+    record_scope("e")
     marey.finalize(session, output_format)
 
 
@@ -71,8 +69,7 @@ def test_protons_viewer_lists_and_sorts() -> None:
 
 def test_protons_viewer_survives_a_profile_without_metrics() -> None:
     session = marey.start("bare")
-    with marey.scope("only times"):
-        pass
+    record_scope("only times")
     marey.finalize(session)
     assert "1.000 only times" in viewed("-m", "wall_count", "bare.hatchet")
 
@@ -117,8 +114,7 @@ def test_msgpack_and_json_have_the_same_content() -> None:
     values = {"big": 2**62, "negative": -5, "f": 0.5, "text": "x" * 40, "v": [1] * 20}
     with marey.scope("a", values):
         for number in range(20):
-            with marey.scope(f"child {number} " + "n" * number * 300, {"v": [0.5, -1.5]}):
-                pass
+            record_scope(f"child {number} " + "n" * number * 300, {"v": [0.5, -1.5]})
     packed = msgpack.unpackb(marey.data.get_msgpack(session))
     assert without_moment(packed) == without_moment(marey.data.get(session))
     assert list(packed[0]) == ["frame", "metrics", "marey", "children"]
@@ -138,8 +134,7 @@ def without_moment(document: Any) -> Any:
 def test_the_root_describes_the_process() -> None:
     session = marey.start("x")
     for _ in range(1000):
-        with marey.scope("s"):
-            pass
+        record_scope("s")
     marey.finalize(session)
     own = tree("x.hatchet")["marey"]
     assert (own["kind"], own["version"]) == ("root", 1)

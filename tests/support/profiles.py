@@ -1,4 +1,4 @@
-"""Helpers to read profiles, from files or live sessions."""
+"""Helpers to record scopes, and to read profiles from files or live sessions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from typing import Any
 import marey
 
 Node = dict[str, Any]
+
+
+def record_scope(name: str, metrics: dict[str, Any] | None = None) -> None:
+    """Enters and leaves a scope."""
+    with marey.scope(name, metrics):
+        pass
 
 
 def tree(path: str | Path) -> Node:

@@ -17,6 +17,7 @@ from typing import Any
 
 import marey
 import pytest
+from profiles import record_scope
 from programs import run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -126,8 +127,7 @@ def test_times_are_nanoseconds_since_the_session_started() -> None:
     def program() -> None:
         with marey.scope("outer"):
             for _ in range(3):
-                with marey.scope("inner"):
-                    pass
+                record_scope("inner")
 
     document = traced(program)
     ended = time.time_ns()
@@ -198,8 +198,7 @@ def test_any_name_is_valid_json() -> None:
 
     def program() -> None:
         for name in names:
-            with marey.scope(name, {name or "empty": 1}):
-                pass
+            record_scope(name, {name or "empty": 1})
 
     found = [event["args"] for event in scopes(traced(program))]
     assert [arguments["call_stack"][-1] for arguments in found] == names
@@ -212,8 +211,7 @@ def test_metrics_are_in_the_event_of_their_scope() -> None:
     def program() -> None:
         for number in range(3):
             with marey.scope("step", {"tokens": number, "lr (pty)": 0.5}):
-                with marey.scope("inner"):
-                    pass
+                record_scope("inner")
                 marey._native.add_metrics({"tokens": 10, "lr (pty)": 0.25, "small (exc)": 1e-9})
                 marey._native.add_metrics({"vector": [1, 2], "reals": [0.5, 1e300]})
 
@@ -281,8 +279,7 @@ def test_open_scopes_are_marked() -> None:
     session = marey.start("open", data="trace")
     marey.enter_scope("outer", metrics={"tokens": 1})
     marey.enter_scope("inner")
-    with marey.scope("closed"):
-        pass
+    record_scope("closed")
     marey.finalize(session)
     document = read("open.chrome_trace")
     state = {
@@ -297,8 +294,7 @@ def test_open_scopes_are_marked() -> None:
 def test_phases_share_the_clock_and_no_events() -> None:
     session = marey.start("phased", data="trace")
     for phase in range(3):
-        with marey.scope(f"in {phase}"):
-            pass
+        record_scope(f"in {phase}")
         if phase < 2:
             marey.data.advance_phase(session)
     marey.finalize(session)
@@ -317,11 +313,9 @@ def test_sessions_have_their_own_events() -> None:
     first = marey.start("first", data="trace")
     with marey.scope("before"):
         second = marey.start("second", data="trace")
-        with marey.scope("both"):
-            pass
+        record_scope("both")
         marey.deactivate(first)
-        with marey.scope("only second"):
-            pass
+        record_scope("only second")
         marey.activate(first)
     marey.finalize(first)
     marey.finalize(second)

@@ -25,6 +25,7 @@ from marey.windows import (
     retention,
     rotation,
 )
+from profiles import record_scope
 from programs import Live, marey_command, run_program, run_well, write_program
 from window_files import paths, total, until
 
@@ -160,8 +161,7 @@ def test_ranks_do_not_share_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     profiler = TimeWindowProfiler(300)
     profiler.start_window()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     profiler.end_window()
     (path,) = paths(profiler.windows)
     assert "profile_window.rank3_0_" in path
@@ -270,8 +270,7 @@ def test_a_second_start_is_an_error_and_the_window_goes_on() -> None:
     profiler.start_window()
     with pytest.raises(RuntimeError, match="TimeWindowProfiler: window 0 is open already"):
         profiler.start_window()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     profiler.end_window()
     assert total(paths(profiler.windows), "step") == 1
 
@@ -280,8 +279,7 @@ def test_a_profiler_can_be_started_again() -> None:
     profiler = TimeWindowProfiler()
     for _ in range(2):
         profiler.start_window()
-        with marey.scope("step"):
-            pass
+        record_scope("step")
         profiler.end_window()
     assert [window.number for window in profiler.windows] == [0, 1]
     assert [total([path], "step") for path in paths(profiler.windows)] == [1, 1]
@@ -308,21 +306,18 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
 def test_what_cannot_be_written_is_kept_and_written_later() -> None:
     profiler = TimeWindowProfiler()
     profiler.start_window()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     os.rename("profiles", "elsewhere")
     Path("profiles").touch()
     with pytest.raises(OSError, match=r"window 0 is not written and stays in memory: .*profiles"):
         profiler.rotate_profile()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     with pytest.raises(OSError, match="window 1 is not written"):
         profiler.end_window()
     assert profiler.windows == []
     os.remove("profiles")
     os.mkdir("profiles")
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     profiler.end_window()
     assert [total([path], "step") for path in paths(profiler.windows)] == [1, 1, 1]
     assert len(os.listdir("profiles")) == 3
@@ -411,8 +406,7 @@ def test_memory_is_limited_while_nothing_can_be_written(
     os.rename("profiles", "elsewhere")
     Path("profiles").touch()
     for _ in range(5):
-        with marey.scope("step"):
-            pass
+        record_scope("step")
         with pytest.raises(OSError, match="is not written"):
             profiler.rotate_profile()
     os.remove("profiles")
@@ -572,8 +566,7 @@ def test_sigterm_leaves_the_open_window_on_disk() -> None:
 def test_finalize_of_all_sessions_ends_the_windows() -> None:
     profiler = TimeWindowProfiler()
     profiler.start_window()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     marey.finalize()
     profiler.rotate_profile()
     assert not profiler.profiling
@@ -615,12 +608,10 @@ def test_other_sessions_go_on() -> None:
     profiler = TimeWindowProfiler()
     profiler.start_window()
     for _ in range(2):
-        with marey.scope("step"):
-            pass
+        record_scope("step")
         profiler.rotate_profile()
     profiler.end_window()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     marey.finalize(session)
     assert total(["all.hatchet"], "step") == 3
     assert total(paths(profiler.windows), "step") == 2
