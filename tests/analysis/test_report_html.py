@@ -6,8 +6,6 @@ import copy
 import functools
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 from analyses import host_span, write
 from browser import Browser, Page
+from programs import marey_stdout
 
 Report = dict[str, Any]
 
@@ -152,8 +151,7 @@ def page() -> str:
     """The page of a small run."""
     with tempfile.TemporaryDirectory() as folder:
         trace = write(Path(folder) / "trace.json", [host_span("op", 0, 10)])
-        command = [sys.executable, "-m", "marey", "analyze", str(trace), "-f", "html"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return marey_stdout("analyze", trace, "-f", "html")
 
 
 def rendered(given: Report) -> str:

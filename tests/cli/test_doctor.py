@@ -20,7 +20,7 @@ from marey._doctor import _privileges, _software
 from marey._torch_fields import UNKNOWN, Fields
 from marey._torch_inputs import InputFields
 from marey._torch_operators import Support
-from programs import DEADLINE_SECS, Outcome, run_program, run_well
+from programs import Outcome, run_command, run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -85,14 +85,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def doctor(*arguments: str, **env: str) -> Outcome:
-    done = subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, **env},
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return run_command(*command(*arguments), **env)
 
 
 class Page:

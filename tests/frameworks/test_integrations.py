@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from torch_programs import python, trace_ranks
+from programs import run_command
+from torch_programs import trace_ranks
 
 torch = pytest.importorskip("torch")
 
@@ -193,7 +195,7 @@ def test_accelerate_s_tracker_records_steps_and_logged_values() -> None:
 
 def test_importing_the_package_imports_no_library() -> None:
     program = "import sys, marey.integrations; print(json.dumps(sorted(sys.modules)))"
-    done = python("-c", f"import json; {program}")
+    done = run_command(sys.executable, "-c", f"import json; {program}")
     modules = json.loads(done.stdout)
     libraries = {"torch", "lightning", "pytorch_lightning", "transformers", "accelerate"}
     assert libraries.isdisjoint(modules)

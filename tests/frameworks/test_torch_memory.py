@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -16,9 +17,9 @@ import marey
 import marey.torch
 import pytest
 from marey import _native, _torch_memory
-from programs import DEADLINE_SECS, marey_stdout
+from programs import DEADLINE_SECS, marey_command, marey_stdout, run_command, run_marey
 from torch_devices import MIB, Device
-from torch_programs import PRELUDE, python
+from torch_programs import PRELUDE
 
 torch = pytest.importorskip("torch")
 
@@ -45,11 +46,8 @@ for step in range(30):
 def analysis_of(program: str) -> str:
     Path("program.py").write_text(program)
     path = "train.marey"
-    recorded = python("-m", "marey", "run", "-d", "trace", "--memory", "-o", path, "program.py")
-    assert recorded.returncode == 0, recorded.stderr
-    analysed = python("-m", "marey", "analyze", path)
-    assert analysed.returncode == 0, analysed.stderr
-    return analysed.stdout
+    run_marey("run", "-d", "trace", "--memory", "-o", path, "program.py")
+    return marey_stdout("analyze", path)
 
 
 def test_a_list_that_grows_by_12_mb_in_each_step_is_a_leak_of_the_host() -> None:
@@ -309,7 +307,8 @@ def test_the_resident_size_of_a_forked_child_is_its_own() -> None:
 
 
 def test_a_program_may_close_all_descriptors() -> None:
-    done = python(
+    done = run_command(
+        sys.executable,
         "-c",
         "import os\n"
         "from marey import _native\n"
@@ -319,7 +318,7 @@ def test_a_program_may_close_all_descriptors() -> None:
         "assert 0.5 < _native.resident_bytes() / first < 2\n"
         "assert all(os.write(file, b'x') == 1 for file in files)\n",
     )
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
 
 
 # Switching on and off.
@@ -379,16 +378,15 @@ def test_memory_events_of_the_profiler_have_the_node_of_their_operator() -> None
 
 def test_the_switch_of_the_command_needs_the_hooks() -> None:
     Path("program.py").write_text("")
-    done = python("-m", "marey", "run", "--memory", "--no-torch", "program.py")
-    assert done.returncode == 2
+    done = marey_command("run", "--memory", "--no-torch", "program.py")
+    assert done.exit_code == 2
     assert "--memory needs the hooks that --no-torch leaves out" in done.stderr
 
 
 def test_a_project_may_record_memory_by_default() -> None:
     Path("pyproject.toml").write_text("[tool.marey]\nmemory = true\n")
     Path("program.py").write_text(PRELUDE + "net(x)\n")
-    done = python("-m", "marey", "run", "-o", "out.hatchet", "program.py")
-    assert done.returncode == 0, done.stderr
+    run_marey("run", "-o", "out.hatchet", "program.py")
     metrics = json.loads(Path("out.hatchet").read_text())
     assert "memory host (bytes)" in str(metrics)
 

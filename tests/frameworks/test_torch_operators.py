@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ import pytest
 from marey import _torch_operators
 from marey._torch_fields import KNOWN, UNKNOWN, Fields
 from marey._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS
-from torch_programs import GPT, PRELUDE, Shape, python, shape
+from programs import marey_command, run_command, run_marey
+from torch_programs import GPT, PRELUDE, Shape, shape
 
 torch = pytest.importorskip("torch")
 
@@ -286,8 +288,7 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
         "FROM module_times GROUP BY name ORDER BY name"
     ).rows()
     assert modules == [("0", 3, 6, True), ("1", 3, 3, True), ("Sequential", 3, 9, True)]
-    done = python("-m", "marey", "export", "links.marey", "-f", "kineto", "-o", "links.json")
-    assert done.returncode == 0, done.stderr
+    run_marey("export", "links.marey", "-f", "kineto", "-o", "links.json")
     events = json.loads(Path("links.json").read_text())["traceEvents"]
     arrows = [event["ph"] for event in events if event.get("cat") == "fwdbwd"]
     assert sorted(arrows) == ["f"] * 12 + ["s"] * 12
@@ -295,9 +296,8 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
 
 def test_the_report_names_module_and_line_of_the_hottest_operator() -> None:
     arguments = ["-d", "trace", "--operators", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(GPT), "--steps", "5", "--device", "cpu")
-    assert done.returncode == 0, done.stderr
-    report = python("-m", "marey", "analyze", "out.marey", "--threshold", _LOW_THRESHOLD)
+    run_marey("run", *arguments, GPT, "--steps", "5", "--device", "cpu")
+    report = marey_command("analyze", "out.marey", "--threshold", _LOW_THRESHOLD)
     source = GPT.read_text().splitlines()
     # Any operator: which one takes the most time depends on what else the machine does.
     finding = re.search(
@@ -570,9 +570,8 @@ def test_a_version_that_fails_its_trial_is_named(monkeypatch: pytest.MonkeyPatch
 def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(PRELUDE + "train(net, torch.optim.SGD(net.parameters(), lr=0.1), x)\n")
-    plain = python(str(script))
-    done = python("-m", "marey", "run", "--operators", "-o", "out.hatchet", str(script))
-    assert done.returncode == 0, done.stderr
+    plain = run_command(sys.executable, script)
+    done = run_marey("run", "--operators", "-o", "out.hatchet", script)
     assert done.stdout == plain.stdout
     tree = shape(json.loads(Path("out.hatchet").read_text())[0])
     head = tree["step"][1]["Net"][1]["head"][1]
@@ -642,8 +641,7 @@ def test_batches_are_recorded_where_they_are_loaded_and_awaited(tmp_path: Path) 
     script = tmp_path / "program.py"
     script.write_text(LOADER)
     arguments = ["--operators", "-d", "trace", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", *arguments, script)
     counts = marey.open("out.marey").sql(
         """
         SELECT name, count(*), count(DISTINCT pid) FROM spans
@@ -671,7 +669,6 @@ def test_a_project_may_switch_operators_on(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text("import torch\ntorch.relu(torch.ones(1))\n")
     Path("pyproject.toml").write_text("[tool.marey]\noperators = true\n")
-    done = python("-m", "marey", "run", str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", script)
     tree = shape(json.loads(Path("program.hatchet").read_text())[0])
     assert tree["aten::relu"][0] == 1

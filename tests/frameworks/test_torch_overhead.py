@@ -6,6 +6,7 @@ import importlib
 import math
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import marey.torch
 import pytest
 from marey import _torch_hooks, _torch_overhead
 from marey._torch_overhead import BASELINE_STEPS, FIRST_RECORDED_STEPS, MIN_BLOCKS, Cost, is_above
-from torch_programs import python
+from programs import marey_command, run_command, run_marey
 
 torch = pytest.importorskip("torch")
 # `torch.optim` has no attribute for this submodule.
@@ -293,23 +294,22 @@ def test_the_command_measures_and_reports_the_cost(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     steps = (MIN_BLOCKS + 1) * CYCLE_STEPS
     script.write_text(PROGRAM.format(steps=steps) + "print(net[1].weight.tolist())\n")
-    plain = python(str(script))
+    plain = run_command(sys.executable, script)
     arguments = ["--overhead-target", "99999%", "-d", "trace", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(script))
-    assert done.returncode == 0, done.stderr
+    done = run_marey("run", *arguments, script)
     assert done.stdout == plain.stdout
     statement = overhead("out.marey")["statement"]
     assert f"marey: recording costs {statement}" in done.stderr
-    report = python("-m", "marey", "analyze", "out.marey")
+    report = marey_command("analyze", "out.marey")
     assert f"Cost of recording: {statement}" in report.stdout
     assert "What recording costs:" in report.stdout
 
 
 def test_a_wrong_target_is_an_error_of_the_command(tmp_path: Path) -> None:
-    done = python("-m", "marey", "run", "--overhead-target", "2", "program.py")
-    assert done.returncode == 2
+    done = marey_command("run", "--overhead-target", "2", "program.py")
+    assert done.exit_code == 2
     assert "overhead target '2' must be a percentage such as '2%'" in done.stderr
     Path("pyproject.toml").write_text('[tool.marey]\noverhead_target = "much"\n')
-    done = python("-m", "marey", "run", "program.py")
-    assert done.returncode == 2
+    done = marey_command("run", "program.py")
+    assert done.exit_code == 2
     assert "pyproject.toml: tool.marey.overhead_target: overhead target 'much'" in done.stderr

@@ -15,7 +15,8 @@ import pytest
 from gpu_programs import run as run_on_double
 from marey import _native, _torch_operators
 from marey._torch_inputs import UNKNOWN_INPUTS
-from torch_programs import PRELUDE, python
+from programs import run_marey
+from torch_programs import PRELUDE
 
 torch = pytest.importorskip("torch")
 
@@ -358,8 +359,7 @@ def test_the_command_records_shapes(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(PRELUDE + "net(x)\n")
     arguments = ["-d", "trace", "--operators", "--shapes", "all", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", *arguments, script)
     linear = [args["Input Dims"] for name, args in spans("out.marey") if name == "aten::linear"]
     assert linear == [[[2, 4], [4, 4], [4]]] * 2 + [[[2, 4], [1, 4], [1]]]
 
@@ -368,6 +368,5 @@ def test_a_project_may_switch_shapes_off(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text("import torch\nfor _ in range(2000):\n    torch.relu(torch.ones(1))\n")
     Path("pyproject.toml").write_text('[tool.marey]\noperators = true\nshapes = "off"\n')
-    done = python("-m", "marey", "run", "-d", "trace", "-o", "out.marey", str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", "-d", "trace", "-o", "out.marey", script)
     assert spans("out.marey") == []

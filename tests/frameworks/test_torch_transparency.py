@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 from marey import _torch_operators
-from torch_programs import (
-    GPT,
-    PRELUDE,
-    Shape,
-    net_scopes,
-    profile,
-    profile_script,
-    python,
-)
+from programs import run_command
+from torch_programs import GPT, PRELUDE, Shape, net_scopes, profile, profile_script
 
 torch = pytest.importorskip("torch")
 
@@ -268,7 +262,7 @@ def test_functions_of_marey_are_not_compiled_with_the_program(tmp_path: Path, me
         """
     program = tmp_path / "plain.py"
     program.write_text(PRELUDE + textwrap.dedent(source))
-    plain = python(str(program)).stdout
+    plain = run_command(sys.executable, program).stdout
     switch = f"import marey.torch\nmarey.torch.enable(memory={memory})\n"
     outcome = profile(tmp_path, switch + textwrap.dedent(source))
     assert outcome.stdout == plain
@@ -320,7 +314,7 @@ def test_tracers_and_exporters_get_the_same_graphs(tmp_path: Path) -> None:
         """
     program = tmp_path / "plain.py"
     program.write_text(PRELUDE + textwrap.dedent(source))
-    plain = python(str(program)).stdout
+    plain = run_command(sys.executable, program).stdout
     outcome = profile(tmp_path, source)
     assert outcome.scopes["Net"][0] > 1
     assert without_positions(outcome.stdout) == without_positions(plain)
@@ -358,7 +352,7 @@ def test_checkpoints_recompute_inside_backward(tmp_path: Path, reentrant: bool) 
 
 def test_the_example_trains_the_same_and_calls_46_modules_a_step(tmp_path: Path) -> None:
     args = ("--steps", "3", "--report-every", "1", "--device", "cpu")
-    plain = python(str(GPT), *args).stdout.splitlines()
+    plain = run_command(sys.executable, GPT, *args).stdout.splitlines()
     outcome = profile_script(tmp_path, GPT, *args)
     assert outcome.stdout.splitlines()[:3] == plain[:3]
 

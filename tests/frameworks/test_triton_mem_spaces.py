@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
-import subprocess
 import sys
 import textwrap
 from collections import Counter
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from paths import SUPPORT
+from programs import run_command
 
 pytest.importorskip("triton")
 
@@ -25,8 +24,6 @@ RUN = [sys.executable, "-m", "marey", "run", "-i", "print-mem-spaces"]
 KERNELS = SUPPORT / "mem_space_kernels.py"
 NAMES = ("add", "softmax", "matmul", "histogram", "tiles", "stack", "calls")
 ARCHITECTURES = (80, 90, 100)
-
-DEADLINE_SECS = 300
 
 
 @dataclass(frozen=True)
@@ -43,29 +40,18 @@ class Access:
     places: tuple[str, ...]
 
 
-def run(*command: str, directory: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env},
-    )
-
-
 def compiled(directory: Path, architecture: int, names: Iterable[str], **env: str) -> str:
     """Compiles kernels into a directory; returns stderr."""
     env = {"TRITON_CACHE_DIR": str(directory / "cache"), **env}
     program = (sys.executable, str(KERNELS), str(architecture), *names)
-    done = run(*program, directory=directory, **env)
-    assert done.returncode == 0, done.stderr
+    done = run_command(*program, cwd=directory, **env)
+    assert done.exit_code == 0, done.stderr
     return done.stderr
 
 
 def accesses(*files: Path) -> list[Access]:
-    done = run(*MEM_SPACES, "--json", *map(str, files), directory=Path.cwd())
-    assert done.returncode == 0, done.stderr
+    done = run_command(*MEM_SPACES, "--json", *map(str, files))
+    assert done.exit_code == 0, done.stderr
     return [
         Access(
             function["name"],
@@ -278,8 +264,8 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
     )
     own_tmp = tmp_path / "tmp"
     own_tmp.mkdir()
-    done = run(*RUN, program, "-i", "x", directory=tmp_path, TMPDIR=str(own_tmp))
-    assert (done.returncode, done.stdout) == (3, "compiled ['-i', 'x']\nlast\nlast\n")
+    done = run_command(*RUN, program, "-i", "x", cwd=tmp_path, TMPDIR=str(own_tmp))
+    assert (done.exit_code, done.stdout) == (3, "compiled ['-i', 'x']\nlast\nlast\n")
     load, store = line("total = tl.load(x"), line("tl.store(out + offsets")
     assert {
         (kernel, place.rpartition(":")[0], *rest) for kernel, place, *rest in rows(done.stderr)
@@ -312,10 +298,10 @@ def test_the_cache_of_the_user_is_neither_read_nor_written(
     env = {"TRITON_CACHE_DIR": str(cache)}
     if triton_path:
         env["PYTHONPATH"] = triton_path
-    assert run(sys.executable, program, directory=tmp_path, **env).returncode == 0
+    assert run_command(sys.executable, program, cwd=tmp_path, **env).exit_code == 0
     before = state()
     assert any(path.suffix == ".ptx" for path in before)
-    done = run(*RUN, program, directory=tmp_path, **env, TRITON_STORE_BINARY_ONLY="1")
+    done = run_command(*RUN, program, cwd=tmp_path, **env, TRITON_STORE_BINARY_ONLY="1")
     assert sum(rows(done.stderr).values()) == 3, done.stderr
     assert state() == before
 
@@ -328,17 +314,17 @@ def test_kernels_of_child_processes_are_shown(tmp_path: Path) -> None:
         subprocess.run([sys.executable, {str(KERNELS)!r}, "90", "histogram"], check=True)
         """,
     )
-    done = run(*RUN, program, directory=tmp_path)
+    done = run_command(*RUN, program, cwd=tmp_path)
     assert {kernel for kernel, *_ in rows(done.stderr)} == {"histogram"}, done.stderr
 
 
 def test_the_programs_exception_is_unchanged(tmp_path: Path) -> None:
     program = write(tmp_path, "def fail():\n    raise KeyError('x')\nfail()\n")
-    plain = run(sys.executable, program, directory=tmp_path)
-    shown = run(*RUN, program, directory=tmp_path)
+    plain = run_command(sys.executable, program, cwd=tmp_path)
+    shown = run_command(*RUN, program, cwd=tmp_path)
     ours = [text for text in shown.stderr.splitlines(True) if text.startswith("marey: ")]
     assert shown.stderr == plain.stderr + "".join(ours)
-    assert (shown.returncode, shown.stdout) == (1, "")
+    assert (shown.exit_code, shown.stdout) == (1, "")
     assert ours == [
         "marey: the program compiled no Triton kernel, so there are no memory spaces to show\n"
     ]
@@ -353,8 +339,8 @@ def test_without_triton_the_program_is_not_run(tmp_path: Path) -> None:
     from marey._cli import main
     main()
     """
-    done = run(sys.executable, "-c", textwrap.dedent(without), directory=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = run_command(sys.executable, "-c", textwrap.dedent(without), cwd=tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "error: --instrument print-mem-spaces needs Triton",
         f"hint: {sys.executable} -m pip install triton",
@@ -362,8 +348,8 @@ def test_without_triton_the_program_is_not_run(tmp_path: Path) -> None:
 
 
 def test_a_command_is_refused(tmp_path: Path) -> None:
-    done = run(*RUN, "--", "echo", "x", directory=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = run_command(*RUN, "--", "echo", "x", cwd=tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "takes a Python script or module, not a command" in done.stderr
 
 
@@ -384,15 +370,15 @@ def test_files_folders_and_stdin_are_read(tmp_path: Path) -> None:
     ptx.write_text(SMALL)
     (tmp_path / "cache" / "HASH" / "loop").symlink_to(tmp_path / "cache")
     for path in (ptx, tmp_path / "cache"):
-        done = run(*MEM_SPACES, str(path), directory=tmp_path)
-        assert done.returncode == 0
+        done = run_command(*MEM_SPACES, str(path), cwd=tmp_path)
+        assert done.exit_code == 0
         assert [text.split() for text in done.stdout.splitlines()[1:]] == [
             ["0", "k", "-", "GLOBAL", "LOAD", "32", "1", "ld"]
         ]
         assert (
             done.stderr == "no source lines for kernels compiled with TRITON_DISABLE_LINE_INFO=1\n"
         )
-    piped = subprocess.run([*MEM_SPACES, "-"], input=SMALL, capture_output=True, text=True)
+    piped = run_command(*MEM_SPACES, "-", stdin=SMALL)
     assert piped.stdout == done.stdout
 
 
@@ -404,8 +390,8 @@ def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> N
     (tmp_path / "amd").mkdir()
     (tmp_path / "amd" / "k.amdgcn").write_text("")
     files = ("cut.ptx", "k.amdgcn", "none.ptx", "empty", "amd", "k.ptx")
-    done = run(*MEM_SPACES, *files, "--json", directory=tmp_path)
-    assert done.returncode == 2
+    done = run_command(*MEM_SPACES, *files, "--json", cwd=tmp_path)
+    assert done.exit_code == 2
     (module,) = json.loads(done.stdout)
     assert (module["file"], module["target"]) == ("k.ptx", "sm_90a")
     assert [text for text in done.stderr.splitlines() if text.startswith("error: ")] == [
@@ -419,6 +405,6 @@ def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> N
 
 def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(SMALL.replace("entry k", "entry \x1b[31mk"))
-    done = run(*MEM_SPACES, "k.ptx", directory=tmp_path)
+    done = run_command(*MEM_SPACES, "k.ptx", cwd=tmp_path)
     assert "\x1b" not in done.stdout
     assert "\\u{1b}[31mk" in done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-import subprocess
 import sys
 import threading
 import traceback
@@ -15,6 +14,7 @@ from typing import Any
 import marey
 import pytest
 from profiles import Node, live_root, metrics, tree
+from programs import run_marey
 from versions import NEWEST_KNOWN
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -295,7 +295,6 @@ def test_frames_of_marey_are_omitted(session: int) -> None:
 def test_under_marey_run_paths_begin_with_the_program() -> None:
     script = FilePath("program.py")
     script.write_text("import marey\nwith marey.scope('inside'):\n    pass\n")
-    command = [sys.executable, "-m", "marey", "run", "-c", "python", "program.py"]
-    subprocess.run(command, capture_output=True, check=True)
+    run_marey("run", "-c", "python", "program.py")
     root = tree("program.hatchet")
     assert paths(root) == {(f"{script.absolute()}:2@<module>", "inside"): 1}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from profiles import counts, find, metrics, profile_names, tree
-from programs import run_program, run_well
+from programs import run_command, run_marey, run_program, run_well
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -33,11 +31,9 @@ def build_library(name: str = "annotated") -> Path:
     header = next(file for file in files if file.match("nvtx3/nvToolsExt.h"))
     include = Path(str(header.locate())).parent.parent
     output = Path(f"{name}.so").absolute()
-    command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{include}"]
-    done = subprocess.run(
-        [*command, str(SOURCE), "-o", str(output), "-ldl"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    options = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{include}"]
+    done = run_command("cc", *options, SOURCE, "-o", output, "-ldl")
+    assert done.exit_code == 0, done.stderr
     return output
 
 
@@ -187,9 +183,7 @@ def test_marey_run_records_nvtx_in_children() -> None:
         + annotated.format("parent")
         + "subprocess.run([sys.executable, 'child.py'], check=True)\n"
     )
-    command = [sys.executable, "-m", "marey", "run", "-o", "out/", "parent.py"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run_marey("run", "-o", "out/", "parent.py")
     profiles = [counts(tree(f"out/{name}")) for name in profile_names(directory="out")]
     assert sorted(profiles, key=str) == [{"child": 1}, {"parent": 1}]
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 # A hung program fails its test, not the whole run.
-DEADLINE_SECS = 120
+DEADLINE_SECS = 300
 
 # A thread that is in `hot` longer than in `cold`, until a line arrives. It prints its process id.
 HOT_AND_COLD = """
@@ -53,36 +53,42 @@ def write_program(source: str, name: str = "program.py") -> Path:
     return path
 
 
+def run_command(
+    *command: str | Path | int, stdin: str | None = None, cwd: Path | None = None, **env: str
+) -> Outcome:
+    """Runs a command to its end, in the working directory unless `cwd` is another."""
+    done = subprocess.run(
+        list(map(str, command)),
+        input=stdin,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env},
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
 def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) -> Outcome:
     """Runs a program with this interpreter in the working directory."""
-    done = subprocess.run(
-        [sys.executable, *flags, str(write_program(source))],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, **env},
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return run_command(sys.executable, *flags, write_program(source), stdin=stdin, **env)
 
 
-def marey_command(*arguments: str | Path | int, **env: str) -> Outcome:
-    """Runs a command of marey in the working directory."""
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, **env},
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+def marey_command(*arguments: str | Path | int, cwd: Path | None = None, **env: str) -> Outcome:
+    """Runs a command of marey."""
+    return run_command(sys.executable, "-m", "marey", *arguments, cwd=cwd, **env)
 
 
-def marey_stdout(*arguments: str | Path | int) -> str:
-    """Runs a command of marey that must succeed; returns its output."""
-    done = marey_command(*arguments)
+def run_marey(*arguments: str | Path | int, **env: str) -> Outcome:
+    """Runs a command of marey that must succeed."""
+    done = marey_command(*arguments, **env)
     assert done.exit_code == 0, done.stderr
-    return done.stdout
+    return done
+
+
+def marey_stdout(*arguments: str | Path | int, **env: str) -> str:
+    """Runs a command of marey that must succeed; returns its output."""
+    return run_marey(*arguments, **env).stdout
 
 
 def query(run: str, sql: str) -> list[dict[str, Any]]:

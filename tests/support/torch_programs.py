@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paths import ROOT
-
-DEADLINE_SECS = 240
+from programs import DEADLINE_SECS, marey_stdout, run_command
 
 GPT = ROOT / "examples" / "train_gpt.py"
 
@@ -150,28 +149,16 @@ def _server() -> _Server:
     return _Server()
 
 
-def python(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *args],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-
-
 def trace_ranks(script: Path, run: Path, ranks: int, *options: str) -> list[str]:
     """Records a trace of this many ranks of a script; returns the lines that they print."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks), str(script)]
-    done = python("-m", "marey", "run", *options, "-d", "trace", "-o", str(run), *launcher)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return marey_stdout("run", *options, "-d", "trace", "-o", run, *launcher).splitlines()
 
 
 def run_plain(source: str) -> str:
     """Runs a source without a profiler, which must succeed; returns its output."""
-    done = python("-c", textwrap.dedent(source))
-    assert done.returncode == 0, done.stderr
+    done = run_command(sys.executable, "-c", textwrap.dedent(source))
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 
