@@ -16,7 +16,9 @@ import marey
 import marey.torch
 import pytest
 from marey import _native, _torch_operators
-from torch_programs import PRELUDE, python
+from programs import marey_command, run_marey
+from torch_programs import PRELUDE
+from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
@@ -46,17 +48,13 @@ class Model:
             self.optimizer.step()
 
 
-def rows(run: str, query: str) -> list[tuple[Any, ...]]:
-    return marey.open(run).sql(query).rows()
-
-
 def windows(run: str) -> list[tuple[Any, ...]]:
-    return rows(run, "SELECT key FROM metadata WHERE key LIKE 'torch_window.%'")
+    return run_rows(run, "SELECT key FROM metadata WHERE key LIKE 'torch_window.%'")
 
 
 def traced_steps(run: str) -> list[int]:
     """Returns the numbers of the steps in which the profiler ran."""
-    found = rows(
+    found = run_rows(
         run,
         "SELECT DISTINCT s.number FROM steps AS s JOIN traced_operators AS o "
         "ON o.start_nanos BETWEEN s.start_nanos AND s.start_nanos + s.duration_nanos "
@@ -66,7 +64,7 @@ def traced_steps(run: str) -> list[int]:
 
 
 def losses(run: str) -> dict[str, int]:
-    return dict(rows(run, "SELECT cause, count FROM losses"))
+    return dict(run_rows(run, "SELECT cause, count FROM losses"))
 
 
 def test_the_command_line_records_everything_about_the_operators_of_some_steps(
@@ -87,13 +85,12 @@ print("trained")
 """
     )
     arguments = ["--operators", "--window", "2:3", "-o", "out.marey", str(script)]
-    done = python("-m", "marey", "run", *arguments)
-    assert done.returncode == 0, done.stderr
+    done = run_marey("run", *arguments)
     assert done.stdout == "trained\n"
     assert "USDT" not in done.stderr
     assert "profiler_start" not in done.stderr
     assert traced_steps("out.marey") == [2, 3]
-    (linear,) = rows(
+    (linear,) = run_rows(
         "out.marey",
         "SELECT DISTINCT module, input_dims, input_types, input_strides, concrete_inputs, flops, "
         "forward_thread FROM traced_operators WHERE name = 'aten::addmm' AND module = 'head'",
@@ -107,28 +104,30 @@ print("trained")
         16,
         0,
     )
-    ids = rows("out.marey", "SELECT record_function_id FROM traced_operators")
+    ids = run_rows("out.marey", "SELECT record_function_id FROM traced_operators")
     assert len(set(ids)) == len(ids), "each call has a number of its own"
-    ((backward, forward),) = rows(
+    ((backward, forward),) = run_rows(
         "out.marey",
         "SELECT count(*), count(f.sequence) FROM traced_operators AS b LEFT JOIN "
         "(SELECT DISTINCT sequence FROM traced_operators WHERE name = 'aten::addmm') AS f "
         "ON f.sequence = b.sequence WHERE b.name = 'AddmmBackward0' AND b.forward_thread > 0",
     )
     assert backward == forward == 6
-    ((stack,),) = rows(
+    ((stack,),) = run_rows(
         "out.marey",
         "SELECT DISTINCT call_stack FROM traced_operators WHERE name = 'aten::addmm' "
         "AND module = 'head'",
     )
     # Calls that the program made before the window began are only in the stacks.
-    assert rows("out.marey", "SELECT DISTINCT path FROM spans WHERE name = 'step'") == [("step",)]
+    assert run_rows("out.marey", "SELECT DISTINCT path FROM spans WHERE name = 'step'") == [
+        ("step",)
+    ]
     frames = stack.split(";")
     (caller,) = (frame for frame in frames if re.fullmatch(r"program\.py\(\d+\): forward", frame))
     (module,) = (frame for frame in frames if frame.startswith("nn.Module: Linear_"))
     assert frames.index(module) < frames.index(caller)
     kernel = "SELECT DISTINCT arg(args, 'grid'), arg(args, 'warps') FROM traced_operators"
-    assert rows("out.marey", f"{kernel} WHERE name = 'triton_add'") == [("g", "4")]
+    assert run_rows("out.marey", f"{kernel} WHERE name = 'triton_add'") == [("g", "4")]
 
 
 def test_an_operator_that_both_record_is_one_span() -> None:
@@ -146,7 +145,7 @@ def test_an_operator_that_both_record_is_one_span() -> None:
         "WHERE o.kind = 'operator' GROUP BY s.number, o.name ORDER BY o.name"
     )
     counts: dict[int, list[tuple[str, int]]] = {}
-    for number, name, count, with_args in rows("both.marey", operators):
+    for number, name, count, with_args in run_rows("both.marey", operators):
         assert with_args == (count if number < 2 else 0), (number, name)
         counts.setdefault(number, []).append((name, count))
     # The second step of the window has the operators of the second one without.
@@ -162,7 +161,7 @@ def test_both_clocks_agree_within_50_microseconds() -> None:
                 torch.ones(1)
     marey.finalize(session)
     spans = "(SELECT *, row_number() OVER (ORDER BY start_nanos) AS place FROM spans WHERE name = "
-    distances = rows(
+    distances = run_rows(
         "clock.marey",
         "SELECT t.start_nanos - o.start_nanos, o.end_nanos - t.end_nanos, t.path "
         f"FROM {spans}'ours') AS o JOIN {spans}'theirs') AS t ON t.place = o.place",
@@ -172,7 +171,7 @@ def test_both_clocks_agree_within_50_microseconds() -> None:
     assert min(abs(start) for start, _, _ in distances) < 50_000
     assert min(abs(end) for _, end, _ in distances) < 50_000
     assert {path for _, _, path in distances} == {"ours/theirs"}
-    ((offset,),) = rows(
+    ((offset,),) = run_rows(
         "clock.marey",
         "SELECT arg(value, 'clock_offset_nanos') FROM metadata WHERE key LIKE 'torch%'",
     )
@@ -279,7 +278,7 @@ def test_allocations_have_the_context_that_made_them() -> None:
     with marey.torch.window(with_stack=False):
         model.train(1)
     marey.finalize(session)
-    events = rows(
+    events = run_rows(
         "memory.marey",
         "SELECT path FROM memory_events WHERE action = 'alloc' AND bytes = 2048",
     )
@@ -340,14 +339,14 @@ def test_switches_change_what_is_recorded() -> None:
     with marey.torch.window(record_shapes=False, profile_memory=False, with_stack=False):
         model.train(1)
     marey.finalize(session)
-    ((total, dims, stacks, flops),) = rows(
+    ((total, dims, stacks, flops),) = run_rows(
         "switches.marey",
         "SELECT count(*), count(input_dims), count(call_stack), count(flops) FROM traced_operators",
     )
     assert total > 0
     assert (dims, stacks, flops) == (0, 0, 0)
-    assert rows("switches.marey", "SELECT count(*) FROM memory_events") == [(0,)]
-    assert rows("switches.marey", "SELECT count(*) FROM spans WHERE kind = 'frame'") == [(0,)]
+    assert run_rows("switches.marey", "SELECT count(*) FROM memory_events") == [(0,)]
+    assert run_rows("switches.marey", "SELECT count(*) FROM spans WHERE kind = 'frame'") == [(0,)]
 
 
 def test_flops_are_those_of_pytorch_if_wanted() -> None:
@@ -356,7 +355,7 @@ def test_flops_are_those_of_pytorch_if_wanted() -> None:
     with marey.torch.window(with_stack=False, with_flops=True):
         model.train(1)
     marey.finalize(session)
-    assert rows(
+    assert run_rows(
         "flops.marey",
         "SELECT arg(args, 'flops') FROM traced_operators WHERE name LIKE 'aten::conv2d%'",
     ) == [(str(2 * 2 * 4 * 64 * 27),)]
@@ -369,7 +368,7 @@ def test_modules_of_torchscript_are_named_if_wanted() -> None:
         with marey.torch.window(with_stack=False, with_modules=wanted), marey.scope(str(wanted)):
             model(torch.ones(2, 4))
     marey.finalize(session)
-    ((without, named),) = rows(
+    ((without, named),) = run_rows(
         "modules.marey",
         "SELECT count(*) FILTER (WHERE path LIKE '%False%'), "
         "count(*) FILTER (WHERE path LIKE '%True%') "
@@ -403,7 +402,7 @@ def test_values_of_inputs_can_be_left_out() -> None:
     with marey.torch.window(with_stack=False):
         model.train(1)
     marey.finalize(session)
-    values = rows(
+    values = run_rows(
         "values.marey",
         "SELECT count(concrete_inputs) FROM traced_operators WHERE name LIKE 'aten::conv2d%' "
         "GROUP BY start_nanos ORDER BY start_nanos",
@@ -423,7 +422,7 @@ def test_all_threads_are_recorded_if_wanted() -> None:
             thread.start()
             thread.join()
         marey.finalize(session)
-        found = rows(
+        found = run_rows(
             f"threads{expected}.marey",
             "SELECT count(*) FROM traced_operators WHERE name = 'aten::mm'",
         )
@@ -438,7 +437,7 @@ def test_performance_events_are_counted_in_the_window_alone() -> None:
         torch.ones(2)
     marey.finalize(session)
     query = "SELECT DISTINCT path FROM counters WHERE name = 'page_faults' AND path LIKE '%side'"
-    assert rows("events.marey", query) == [("inside",)]
+    assert run_rows("events.marey", query) == [("inside",)]
 
 
 def test_performance_events_are_counted_in_each_operator() -> None:
@@ -447,7 +446,7 @@ def test_performance_events_are_counted_in_each_operator() -> None:
     with marey.torch.window(with_stack=False, performance_events=["page_faults"]):
         torch.ones(1 << 22)  # 16 MiB of new memory
     marey.finalize(session)
-    ((faults,),) = rows(
+    ((faults,),) = run_rows(
         "operators.marey",
         "SELECT sum(value) FROM counters WHERE name = 'page_faults' AND path LIKE '%aten::fill_%'",
     )
@@ -545,6 +544,6 @@ def test_record_function_ids_end_with_the_window() -> None:
     ],
 )
 def test_the_command_line_rejects_windows_that_cannot_be(arguments: list[str], reason: str) -> None:
-    done = python("-m", "marey", "run", *arguments, "program.py")
-    assert done.returncode == 2
+    done = marey_command("run", *arguments, "program.py")
+    assert done.exit_code == 2
     assert reason in done.stderr

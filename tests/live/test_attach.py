@@ -14,7 +14,8 @@ import marey
 import pytest
 from attaching import BUSY, IS_ENDED, attach, detach, detach_refusal, end
 from interpreters import VERSIONS, require
-from programs import DEADLINE_SECS, Live, marey_command, run_program
+from programs import DEADLINE_SECS, Live, marey_command, run_marey, run_program
+from trace_files import run_rows
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -75,8 +76,7 @@ def test_a_busy_process_is_recorded_and_ends_as_ever(version: str) -> None:
         assert float(stopped[1]) <= float(stopped[2])
         assert detach(pid) == [run_path]
         end(program)
-    with marey.open(run_path) as recorded:
-        assert list(recorded.sql("SELECT pid FROM processes")) == [(pid,)]
+    assert run_rows(run_path, "SELECT pid FROM processes") == [(pid,)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -335,13 +335,7 @@ def test_a_training_loop_is_analysed_and_trains_as_ever() -> None:
         assert program.read_line() == loss
         program.write_line()
         assert program.end() == attached == (0, "True\n", "")
-    analysis = subprocess.run(
-        [sys.executable, "-m", "marey", "analyze", "train.marey"],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-    )
-    assert analysis.returncode == 0, analysis.stderr
+    run_marey("analyze", "train.marey")
     with marey.open("train.marey") as recorded:
         names = {name for (name,) in recorded.sql("SELECT DISTINCT name FROM spans")}
         ((steps,),) = recorded.sql("SELECT count(*) FROM steps")

@@ -16,6 +16,7 @@ from attaching import BUSY, BUSY_OUTPUT, attach, detach, detach_refusal, end
 from containers import in_container, needs_mounts
 from interpreters import require
 from programs import DEADLINE_SECS, Live, marey_command, run_program, write_program
+from trace_files import run_rows
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -156,8 +157,7 @@ def test_a_process_in_another_pid_namespace_is_recorded() -> None:
     assert f"process {pid} records into /proc/{pid}/root{run};" in attach(pid, "-o", str(run))
     assert detach(pid) == [f"/proc/{pid}/root{run}"]
     assert process.communicate("\n", timeout=DEADLINE_SECS)[0] == BUSY_OUTPUT
-    with marey.open(str(run)) as recorded:
-        assert list(recorded.sql("SELECT pid FROM processes")) == [(1,)]
+    assert run_rows(str(run), "SELECT pid FROM processes") == [(1,)]
 
 
 @needs_mounts

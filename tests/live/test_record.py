@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import marey
 import pytest
 from interpreters import VERSIONS, require
 from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_stdout
+from trace_files import run_rows
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -67,8 +67,7 @@ def record(pid: int, *options: str) -> dict[str, Any]:
 
 def nanos_by_function() -> dict[str, int]:
     """Returns the sampled time by the innermost function."""
-    with marey.open("run.marey") as run:
-        rows = run.sql("SELECT name, sum(self_nanos) FROM flame GROUP BY name")
+    rows = run_rows("run.marey", "SELECT name, sum(self_nanos) FROM flame GROUP BY name")
     sums: dict[str, int] = {}
     for name, nanos in rows:
         function = name.rpartition("@")[2]
@@ -91,10 +90,9 @@ def test_sampled_time_is_where_the_program_spends_it() -> None:
 def test_threads_that_wait_are_sampled_on_request() -> None:
     with Live(HOT_AND_COLD) as program:
         record(int(program.read_line()), "-d", "0.5", "--idle")
-    with marey.open("run.marey") as run:
-        ((name, nanos),) = run.sql(
-            "SELECT name, self_nanos FROM flame WHERE name LIKE '%program.py%<module>'"
-        )
+    ((name, nanos),) = run_rows(
+        "run.marey", "SELECT name, self_nanos FROM flame WHERE name LIKE '%program.py%<module>'"
+    )
     assert name.endswith("program.py:21@<module>")
     assert 0.3e9 < nanos < 0.6e9
 
@@ -118,8 +116,7 @@ def test_samples_have_the_stacks_that_a_dump_has(version: str) -> None:
         for thread in process["threads"]
         if thread["frames"]
     }
-    with marey.open("run.marey") as run:
-        rows = run.sql("SELECT DISTINCT thread, path FROM samples")
+    rows = run_rows("run.marey", "SELECT DISTINCT thread, path FROM samples")
     assert set(rows) == dumped
     assert {name for name, _ in dumped} == {"MainThread", "läder 读"}
 
@@ -127,8 +124,7 @@ def test_samples_have_the_stacks_that_a_dump_has(version: str) -> None:
 def test_functions_that_are_made_at_the_same_address_are_told_apart() -> None:
     with Live(MADE_AGAIN) as program:
         record(int(program.read_line()), "-d", "1", "-r", "1000")
-    with marey.open("run.marey") as run:
-        rows = run.sql("SELECT DISTINCT name FROM flame WHERE name LIKE '%@____'")
+    rows = run_rows("run.marey", "SELECT DISTINCT name FROM flame WHERE name LIKE '%@____'")
     names = {name for (name,) in rows}
     assert {"even.py:2@even", "odd_.py:2@odd_"} <= names
     assert not {"even.py:2@odd_", "odd_.py:2@even"} & names
@@ -138,8 +134,9 @@ def test_missed_samples_are_losses_of_the_run() -> None:
     with Live(HOT_AND_COLD) as program:
         report = record(int(program.read_line()), "-d", "0.3", "-r", "100000")
     assert report["skipped"] > 1_000
-    with marey.open("run.marey") as run:
-        ((missed,),) = run.sql("SELECT sum(count) FROM losses WHERE cause = 'samples_missed'")
+    ((missed,),) = run_rows(
+        "run.marey", "SELECT sum(count) FROM losses WHERE cause = 'samples_missed'"
+    )
     assert missed == report["skipped"] + report["failed"]
 
 
@@ -226,8 +223,7 @@ def test_a_thread_that_has_the_id_of_an_ended_one_is_another_thread() -> None:
         assert int(program.read_line()) < 10, "ids are not used again"
         marey_stdout(*arguments(pid, "-d", "0.5", "-r", "200"))
     sql = "SELECT DISTINCT thread, thread_id, path FROM samples WHERE path LIKE '%.py:2@%'"
-    with marey.open("run.marey") as run:
-        rows = run.sql(sql).rows()
+    rows = run_rows("run.marey", sql)
     assert len({number for _, number, _ in rows}) > 2
     # A thread that ends before its name is read has the name that the system gave it.
     named = [(thread, path) for thread, _, path in rows if thread != "python"]

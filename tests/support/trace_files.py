@@ -1,4 +1,4 @@
-"""Helpers to read traces and spools that a test has written."""
+"""Helpers to read traces, spools and runs that a test has written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import marey
 from profiles import profile_names
 
 Event = dict[str, Any]
@@ -44,3 +45,9 @@ def spool(profile: str) -> bytes:
     """Returns the only spool of a run."""
     [name] = spools(profile)
     return Path(f"{profile}.marey/spool", name).read_bytes()
+
+
+def run_rows(path: str | Path, query: str) -> list[tuple[Any, ...]]:
+    """Returns the rows that a query finds in a run."""
+    with marey.open(path) as run:
+        return run.sql(query).rows()

@@ -10,7 +10,8 @@ from typing import Any
 import marey.torch
 import pytest
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
-from training_loops import FILE, kinds, query, run_epochs, saved, trained, walk_files
+from trace_files import run_rows
+from training_loops import FILE, kinds, run_epochs, saved, trained, walk_files
 
 torch = pytest.importorskip("torch")
 
@@ -47,8 +48,10 @@ def changed(**fields: Any) -> ProfilerConfig:
 
 def operator_epochs(path: Path) -> set[int]:
     """Returns the numbers of the epochs with operators."""
-    epochs = query(path, "SELECT start_nanos, end_nanos FROM spans WHERE name = 'epoch' ORDER BY 1")
-    operators = query(path, "SELECT start_nanos FROM spans WHERE kind = 'operator'")
+    epochs = run_rows(
+        path, "SELECT start_nanos, end_nanos FROM spans WHERE name = 'epoch' ORDER BY 1"
+    )
+    operators = run_rows(path, "SELECT start_nanos FROM spans WHERE kind = 'operator'")
     return {
         number
         for number, (start, end) in enumerate(epochs)
@@ -133,8 +136,8 @@ def test_collect_timing_false_still_reads_memory_by_epoch() -> None:
 
 def test_collect_memory_false_reads_none() -> None:
     count = "SELECT count(*) FROM memory_events"
-    assert query(trained(changed(collect_memory=False)), count) == [(0,)]
-    assert query(trained(ALL), count)[0][0] > 0
+    assert run_rows(trained(changed(collect_memory=False)), count) == [(0,)]
+    assert run_rows(trained(ALL), count)[0][0] > 0
 
 
 def test_collect_gpu_ops_false_records_no_operators() -> None:
@@ -171,7 +174,7 @@ class Event:
         self.time_ms = Event.clock_ms
         self.queries = 0
 
-    def query(self) -> bool:
+    def run_rows(self) -> bool:
         self.queries += 1
         return self.queries > 1
 
@@ -296,9 +299,9 @@ def test_active_samples_limit_operators() -> None:
 
 def test_record_shapes_false_leaves_shapes_out() -> None:
     shapes = "SELECT count(*) FROM spans WHERE arg(args, 'Input Dims') IS NOT NULL"
-    assert query(trained(changed(with_flops=False)), shapes)[0][0] > 0
+    assert run_rows(trained(changed(with_flops=False)), shapes)[0][0] > 0
     without = trained(changed(record_shapes=False))
-    assert query(without, shapes) == [(0,)]
+    assert run_rows(without, shapes) == [(0,)]
     assert "total_flops" not in ProfileAnalyzer(without).get_summary(), "they need the shapes"
 
 

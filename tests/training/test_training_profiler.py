@@ -25,7 +25,8 @@ from marey.training import (
 )
 from marey.training.bottleneck import Bottleneck, BottleneckType
 from programs import Live, run_program, run_well
-from training_loops import FILE, Trainer, kinds, query, run_epochs, walk_files
+from trace_files import run_rows
+from training_loops import FILE, Trainer, kinds, run_epochs, walk_files
 
 torch = pytest.importorskip("torch")
 
@@ -42,7 +43,7 @@ def hooks_are_removed() -> Iterator[None]:
 
 def counts(path: str = FILE) -> dict[str, int]:
     """Returns the number of calls by path, without those of modules and PyTorch."""
-    rows = query(path, "SELECT path, count FROM flame WHERE kind IN ('scope', 'step')")
+    rows = run_rows(path, "SELECT path, count FROM flame WHERE kind IN ('scope', 'step')")
     return {path: count for path, count in rows if count}
 
 
@@ -270,7 +271,7 @@ def test_an_epoch_that_is_not_drawn_records_nothing_and_has_no_hooks() -> None:
         profiler.callback.on_epoch_end()
     profiler.save(FILE)
     assert is_hooked == [True, False, False]
-    assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'work'") == [(1,)]
+    assert run_rows(FILE, "SELECT count(*) FROM spans WHERE name = 'work'") == [(1,)]
     assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 3
 
 
@@ -578,7 +579,7 @@ def test_operators_of_the_program_s_own_hooks_are_left_alone() -> None:
         assert marey.torch.is_enabled()
     finally:
         marey.torch.disable()
-    assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'aten::linear'") == [(6,)]
+    assert run_rows(FILE, "SELECT count(*) FROM spans WHERE name = 'aten::linear'") == [(6,)]
 
 
 @pytest.mark.parametrize(
