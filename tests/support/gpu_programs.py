@@ -34,6 +34,12 @@ def run(body: str, script: str = "", **env: str) -> str:
     return run_well(program(body), **{**environment(Path("lib"), script), **env})
 
 
+def record(body: str, script: str = "", *, data: str = "tree", mode: str = "", **env: str) -> str:
+    """Runs a program whose one session, `profile`, is around the body; returns its output."""
+    start = f'session = marey.start("profile", backend="cupti", data="{data}", mode="{mode}")\n'
+    return run(f"{start}{textwrap.dedent(body)}\nmarey.finalize()", script, **env)
+
+
 def try_run(body: str, script: str = "", **env: str) -> Outcome:
     """Runs a program that may fail."""
     return run_program(program(body), **{**environment(Path("lib"), script), **env})
