@@ -42,7 +42,7 @@ sys.exit(status)
 
 def analysed(run: Path, *options: str, **variables: str) -> tuple[dict[str, Any], int]:
     """Returns a report and the peak of resident memory in bytes."""
-    analyze = [sys.executable, "-m", "marey", "analyze", run, "-f", "json", *options]
+    analyze = [sys.executable, "-m", "marey", "analyze", str(run), "-f", "json", *options]
     done = run_command(sys.executable, "-c", MEASURED, *analyze, **variables)
     assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout), int(done.stderr.split()[-1])

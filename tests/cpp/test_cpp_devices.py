@@ -10,6 +10,8 @@ import pytest
 from cpp_programs import Report, Trace, compile_program, run_case
 from replay import environment
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 PROGRAMS = Path(__file__).parent / "programs"
 SCRIPT = """clock real
 launch gemm grid 4,2 block 128 registers 32 duration 500 stream 13
@@ -26,11 +28,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def profile(program: Path, *arguments: str) -> Report:
     return Report(run_case(program, *arguments, **environment(Path("lib"), SCRIPT))[-1])
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_kernels_and_copies_are_linked_to_their_scopes(program: Path) -> None:

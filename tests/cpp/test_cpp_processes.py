@@ -10,6 +10,8 @@ import pytest
 from cpp_programs import LIBRARY, Report, Trace, compile_program, newest, run_case
 from trace_files import run_rows
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -24,11 +26,6 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         library = folder / f"lib{name}.so"
         compile_program(library, PROGRAMS / "plugin.cpp", options=options, compiler=compiler)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_libraries_record_into_one_profile_and_may_be_closed(programs: Path) -> None:

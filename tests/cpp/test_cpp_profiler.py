@@ -13,6 +13,8 @@ from cpp_programs import Report, Trace, compile_program, environment, run_case
 from profiles import counts, tree
 from trace_files import run_rows
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -21,11 +23,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cpp") / "cases"
     options = ("-O1", "-rdynamic")
     return compile_program(path, PROGRAMS / "cases.cpp", standard="c++20", options=options)
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def profile(program: Path, case: str, *arguments: str) -> Report:

@@ -11,14 +11,11 @@ import marey
 import pytest
 from cpp_programs import Report, Trace, compile_program, run_case
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCE = PROGRAMS / "stacks.cpp"
 HIDDEN = "-fvisibility=hidden"
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def line_of(text: str, source: Path = SOURCE) -> int:

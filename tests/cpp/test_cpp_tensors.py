@@ -10,13 +10,10 @@ import pytest
 from cpp_programs import Report, compile_program, run_case
 from trace_files import run_rows
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 SOURCE = Path(__file__).parent / "programs" / "tensors.cpp"
 EIGEN = Path("/usr/include/eigen3")
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def report(path: Path, **changes: str) -> Report:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from cpp_programs import HEADERS, Report, Trace, compile_program, run_case
 
+pytestmark = pytest.mark.usefixtures("own_directory")
+
 PROGRAMS = Path(__file__).parent / "programs"
 OF_ALL_SCOPES = {"External id", "Record function id", "Ev Idx"}
 
@@ -16,11 +18,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("xsigma") / "listings"
     folder = f"-I{HEADERS / 'marey' / 'xsigma'}"
     return compile_program(path, PROGRAMS / "listings.cpp", options=(folder,))
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_the_quick_start_writes_shapes_modules_and_stack(program: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +15,15 @@ from typing import Any
 
 import pytest
 from containers import in_container, needs_mounts
-from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
+from programs import (
+    DEADLINE_SECS,
+    NOBODY_UID,
+    Live,
+    LiveCommand,
+    marey_command,
+    marey_stdout,
+    run_command,
+)
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -58,7 +65,6 @@ if child := os.fork():
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 {PROGRAM}
 """
-NOBODY_UID = 65534
 # More requests than the endpoint once kept for Python.
 MANY_REQUESTS = 40
 
@@ -494,10 +500,8 @@ def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> N
 @needs_mounts
 def test_paths_in_a_container_are_shown_as_they_are_reached_from_outside() -> None:
     line = in_container("mount -t tmpfs none /dev/shm && cd /dev/shm", PROGRAM)
-    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        pid = int(process.stdout.readline())
+    with LiveCommand(*line) as program:
+        pid = int(program.read_line())
         wait_for_socket(pid)
         path = f"/proc/{pid}/root/dev/shm/program.hatchet"
         for is_written in (False, True):
@@ -507,8 +511,7 @@ def test_paths_in_a_container_are_shown_as_they_are_reached_from_outside() -> No
             recorded = listed(pid)
             assert recorded is not None
             assert recorded["paths"] == [path]
-    finally:
-        process.communicate("", timeout=DEADLINE_SECS)
+        program.end()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
@@ -558,9 +561,8 @@ try:
 except OSError as error:
     print(type(error).__name__, end="")
 """
-    done = subprocess.run(
-        ["/usr/bin/env", "python3", "-c", source], capture_output=True, text=True, check=True
-    )
+    done = run_command("/usr/bin/env", "python3", "-c", source)
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import replay
 from hanging_jobs import ODD, PROGRAM, RANKS, Launcher, RankError
-from programs import DEADLINE_SECS, Live, Outcome, marey_command, run_program
+from programs import DEADLINE_SECS, Live, Outcome, marey_as_nobody, marey_command
 
 pytest.importorskip("torch")
 
@@ -307,14 +307,7 @@ def test_a_folder_without_dumps_is_an_error(tmp_path: Path) -> None:
 def test_a_job_that_the_system_forbids_to_read_is_refused_with_the_remedy() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
-    source = f"""
-    import os
-    from marey import _engine
-    os.setgid(65534)
-    os.setuid(65534)
-    raise SystemExit(_engine.cli_main(["marey", "hang", "{os.getpid()}", "--interval", "0.01"]))
-    """
-    done = run_program(source)
+    done = marey_as_nobody("hang", os.getpid(), "--interval", "0.01")
     assert done.exit_code == 2
     error = f"error: process {os.getpid()} cannot be read: the system does not allow it\n"
     assert error in done.stderr

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interpreters import VERSIONS, require
-from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_stdout
+from programs import HOT_AND_COLD, Live, LiveCommand, marey_command, marey_stdout
 from trace_files import run_rows
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -56,8 +55,8 @@ def arguments(pid: int, *options: str) -> list[str]:
     return ["record", "-p", str(pid), "-o", "run.marey", *options]
 
 
-def command(pid: int, *options: str) -> list[str]:
-    return [sys.executable, "-m", "marey", *arguments(pid, *options)]
+def start(pid: int) -> LiveCommand:
+    return LiveCommand(sys.executable, "-m", "marey", *arguments(pid))
 
 
 def record(pid: int, *options: str) -> dict[str, Any]:
@@ -143,27 +142,25 @@ def test_missed_samples_are_losses_of_the_run() -> None:
 def test_the_end_of_the_process_ends_the_recording() -> None:
     with Live(HOT_AND_COLD) as program:
         pid = int(program.read_line())
-        recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
-        assert recorder.stderr is not None
-        assert recorder.stderr.readline() == f"sampling process {pid}; Ctrl-C ends it\n"
+        recorder = start(pid)
+        assert recorder.read_message() == f"sampling process {pid}; Ctrl-C ends it"
         program.write_line()
         assert program.end().exit_code == 0
-        _, said = recorder.communicate(timeout=DEADLINE_SECS)
-    assert recorder.returncode == 0
-    assert said.startswith("wrote `run.marey`, ")
+        done = recorder.end()
+    assert done.exit_code == 0
+    assert done.stderr.startswith("wrote `run.marey`, ")
 
 
 def test_an_interrupt_ends_the_recording_and_keeps_it() -> None:
     with Live(HOT_AND_COLD) as program:
         pid = int(program.read_line())
-        recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
-        assert recorder.stderr is not None
-        recorder.stderr.readline()
-        recorder.send_signal(signal.SIGINT)
-        _, said = recorder.communicate(timeout=DEADLINE_SECS)
+        recorder = start(pid)
+        recorder.read_message()
+        recorder.process.send_signal(signal.SIGINT)
+        done = recorder.end()
         program.write_line()
         assert program.end().exit_code == 0
-    assert recorder.returncode == 0, said
+    assert done.exit_code == 0, done.stderr
     assert Path("run.marey").is_dir()
 
 
@@ -186,10 +183,8 @@ def test_samples_are_exported_analysed_and_compared() -> None:
 
 @pytest.mark.parametrize("duration", ["0", "-1", "nan"])
 def test_a_duration_must_be_positive(duration: str) -> None:
-    done = subprocess.run(
-        command(1, f"--duration={duration}"), capture_output=True, text=True, timeout=DEADLINE_SECS
-    )
-    assert done.returncode == 2
+    done = marey_command(*arguments(1, f"--duration={duration}"))
+    assert done.exit_code == 2
     assert "is not a positive number of seconds" in done.stderr
     assert not Path("run.marey").exists()
 

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from fcntl import ioctl
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
@@ -51,12 +50,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.process.kill()
         self.process.wait()
         os.close(self.reader)

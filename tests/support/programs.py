@@ -8,9 +8,9 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+NOBODY_UID = 65534
 # A hung program fails its test, not the whole run.
 DEADLINE_SECS = 300
 
@@ -54,7 +54,7 @@ def write_program(source: str, name: str = "program.py") -> Path:
 
 
 def run_command(
-    *command: str | Path | int, stdin: str | None = None, cwd: Path | None = None, **env: str
+    *command: str | Path | int, stdin: str | None = None, cwd: str | Path | None = None, **env: str
 ) -> Outcome:
     """Runs a command to its end, in the working directory unless `cwd` is another."""
     done = subprocess.run(
@@ -74,7 +74,9 @@ def run_program(source: str, *flags: str, stdin: str | None = None, **env: str) 
     return run_command(sys.executable, *flags, write_program(source), stdin=stdin, **env)
 
 
-def marey_command(*arguments: str | Path | int, cwd: Path | None = None, **env: str) -> Outcome:
+def marey_command(
+    *arguments: str | Path | int, cwd: str | Path | None = None, **env: str
+) -> Outcome:
     """Runs a command of marey."""
     return run_command(sys.executable, "-m", "marey", *arguments, cwd=cwd, **env)
 
@@ -106,15 +108,15 @@ def run_well(source: str, *flags: str, **env: str) -> str:
     return done.stdout
 
 
-class Live:
-    """A running program, controlled over its stdin and stdout.
+Self = TypeVar("Self", bound="LiveCommand")
 
-    The program prints a line when it is ready, and waits by reading a line.
-    """
 
-    def __init__(self, source: str, *flags: str, python: str = sys.executable, **env: str) -> None:
+class LiveCommand:
+    """A running command, controlled over its stdin, stdout and stderr."""
+
+    def __init__(self, *command: str | Path | int, **env: str) -> None:
         self.process = subprocess.Popen(
-            [python, "-u", *flags, str(write_program(source))],
+            list(map(str, command)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -122,22 +124,22 @@ class Live:
             env={**os.environ, **env},
         )
 
-    def __enter__(self) -> Live:
+    def __enter__(self: Self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.process.kill()
         self.process.communicate()
 
     def read_line(self) -> str:
-        """Returns the next line that the program prints."""
+        """Returns the next line of stdout."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
+
+    def read_message(self) -> str:
+        """Returns the next line of stderr."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline().rstrip("\n")
 
     def write_line(self, line: str = "") -> None:
         assert self.process.stdin is not None
@@ -145,6 +147,30 @@ class Live:
         self.process.stdin.flush()
 
     def end(self) -> Outcome:
-        """Waits for the end of the program."""
+        """Waits for the end."""
         stdout, stderr = self.process.communicate(timeout=DEADLINE_SECS)
         return Outcome(self.process.returncode, stdout, stderr)
+
+
+class Live(LiveCommand):
+    """A running program.
+
+    The program prints a line when it is ready, and waits by reading a line.
+    """
+
+    def __init__(self, source: str, *flags: str, python: str = sys.executable, **env: str) -> None:
+        super().__init__(python, "-u", *flags, write_program(source), **env)
+
+
+def marey_as_nobody(*arguments: str | int) -> Outcome:
+    """Runs a command of marey as a user without rights, which root can become."""
+    # The interpreter may be in root's home, so the user changes after the imports.
+    return run_program(
+        f"""
+        import os
+        from marey import _engine
+        os.setgid({NOBODY_UID})
+        os.setuid({NOBODY_UID})
+        raise SystemExit(_engine.cli_main({["marey", *map(str, arguments)]}))
+        """
+    )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import marey
 import pytest
 from profiles import counts, profile_names, tree
-from programs import Live, run_command, run_marey, run_program, run_well, write_program
+from programs import Live, LiveCommand, run_command, run_marey, run_program, run_well, write_program
 from trace_files import END, paths, spool, spools, traces
 
 pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
@@ -77,12 +76,11 @@ def test_sigterm_with_marey_format_writes_no_trace() -> None:
             print("ready", flush=True)
             sys.stdin.read()
         """)
-    run = [sys.executable, "-m", "marey", "run", "-d", "trace", "-o", "x.marey", str(path)]
-    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process.terminate()
-        assert process.wait() == -signal.SIGTERM
+    run = ("-m", "marey", "run", "-d", "trace", "-o", "x.marey")
+    with LiveCommand(sys.executable, *run, path) as program:
+        assert program.read_line() == "ready"
+        program.process.terminate()
+        assert program.end().exit_code == -signal.SIGTERM
     assert sorted(os.listdir()) == ["program.py", "x.marey"]
     assert spool("x").endswith(END)
 
@@ -223,8 +221,8 @@ def test_a_child_that_outlives_its_parent_stays_in_the_run() -> None:
 
 def test_secrets_of_the_command_line_and_the_environment_are_not_stored() -> None:
     path = write_program('import marey; marey.finalize(marey.start("x", data="trace"), "marey")')
-    command = [sys.executable, path, "--lr=0.25", "--token", "hunter2"]
-    assert run_command(*command, API_KEY="hunter3").exit_code == 0
+    arguments = ("--lr=0.25", "--token", "hunter2")
+    assert run_command(sys.executable, path, *arguments, API_KEY="hunter3").exit_code == 0
     assert b"--lr=0.25" in spool("x")
     assert b"hunter" not in spool("x")
 
