@@ -13,6 +13,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from marey import _torch_operators
 from marey._torch_fields import KNOWN, UNKNOWN, Fields
 from marey._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS
 from programs import marey_command, run_command, run_marey
+from threads import run_in_threads
 from torch_programs import GPT, PRELUDE, Shape, shape
 
 torch = pytest.importorskip("torch")
@@ -97,9 +99,7 @@ def test_operators_are_below_the_python_line_that_calls_them(data: str) -> None:
         torch.relu(x)  # this line
 
     caller()
-    thread = threading.Thread(target=caller)
-    thread.start()
-    thread.join()
+    run_in_threads(caller)
     marey.finalize(session)
     if data == "tree":
         (node,) = json.loads(Path("lines.hatchet").read_text())[:1]
@@ -266,9 +266,7 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
     session = marey.start("links", data="trace")
     forward()
     forward()
-    thread = threading.Thread(target=forward)  # has sequence numbers of its own
-    thread.start()
-    thread.join()
+    run_in_threads(forward)  # has sequence numbers of its own
     for loss in losses:
         loss.backward()
     marey.finalize(session)
@@ -372,11 +370,7 @@ def test_operators_of_fifty_threads_are_counted() -> None:
                 torch.relu(x)
 
     session = marey.start("threads")
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(50)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(partial(work, number) for number in range(50)))
     tree = recorded(session)
     assert {f"thread {number}" for number in range(50)} <= set(tree)
     assert all(tree[f"thread {n}"][1]["aten::relu"][0] == 100 for n in range(50))

@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gpu_programs import run as run_on_double
 from marey import _native, _torch_operators
 from marey._torch_inputs import UNKNOWN_INPUTS
 from programs import run_marey
+from threads import run_in_threads
 from torch_programs import PRELUDE
 
 torch = pytest.importorskip("torch")
@@ -347,11 +349,7 @@ def test_operators_of_fifty_threads_have_their_own_shapes() -> None:
             torch.tanh(torch.ones(size))
 
     session = marey.start("threads")
-    threads = [threading.Thread(target=work, args=(size,)) for size in range(1, 51)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(partial(work, size) for size in range(1, 51)))
     assert operators(session)["aten::tanh"]["flops32"] == 20 * sum(range(1, 51))
 
 

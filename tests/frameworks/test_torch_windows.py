@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import signal
-import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import marey.torch
 import pytest
 from marey import _native, _torch_operators
 from programs import marey_command, run_marey
+from threads import run_in_threads
 from torch_programs import PRELUDE
 from trace_files import run_rows
 
@@ -65,6 +65,11 @@ def traced_steps(run: str) -> list[int]:
 
 def losses(run: str) -> dict[str, int]:
     return dict(run_rows(run, "SELECT cause, count FROM losses"))
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
 
 
 def test_the_command_line_records_everything_about_the_operators_of_some_steps(
@@ -130,8 +135,7 @@ print("trained")
     assert run_rows("out.marey", f"{kernel} WHERE name = 'triton_add'") == [("g", "4")]
 
 
-def test_an_operator_that_both_record_is_one_span() -> None:
-    model = Model()
+def test_an_operator_that_both_record_is_one_span(model: Model) -> None:
     model.train(1)
     marey.torch.enable(operators=True, shapes="off")
     session = marey.start("both", data="trace")
@@ -178,8 +182,7 @@ def test_both_clocks_agree_within_50_microseconds() -> None:
     assert offset is not None
 
 
-def test_a_schedule_has_the_steps_of_torch_profiler_schedule() -> None:
-    model = Model()
+def test_a_schedule_has_the_steps_of_torch_profiler_schedule(model: Model) -> None:
     session = marey.start("cycles", data="trace")
     with marey.torch.window(steps=2, wait=1, warmup=1, repeat=2, with_stack=False):
         model.train(10)
@@ -188,8 +191,7 @@ def test_a_schedule_has_the_steps_of_torch_profiler_schedule() -> None:
     assert len(windows("cycles.marey")) == 2
 
 
-def test_a_window_without_a_wait_begins_with_the_first_step() -> None:
-    model = Model()
+def test_a_window_without_a_wait_begins_with_the_first_step(model: Model) -> None:
     session = marey.start("first", data="trace")
     window = marey.torch.window(steps=1, with_stack=False).arm()
     model.train(3)
@@ -198,8 +200,7 @@ def test_a_window_without_a_wait_begins_with_the_first_step() -> None:
     assert traced_steps("first.marey") == [0]
 
 
-def test_a_window_that_is_open_at_the_end_is_in_the_run() -> None:
-    model = Model()
+def test_a_window_that_is_open_at_the_end_is_in_the_run(model: Model) -> None:
     session = marey.start("end", data="trace")
     marey.torch.window(steps=100, wait=1, with_stack=False).arm()
     model.train(3)
@@ -241,8 +242,7 @@ def test_sigusr2_triggers_a_window_and_reaches_the_program_s_handler() -> None:
     assert traced_steps("signal.marey") == [2]
 
 
-def test_a_handler_that_the_program_sets_later_stays() -> None:
-    model = Model()
+def test_a_handler_that_the_program_sets_later_stays(model: Model) -> None:
     earlier = signal.getsignal(signal.SIGUSR2)
     session = marey.start("later", data="trace")
     try:
@@ -270,8 +270,7 @@ def test_the_step_after_a_slow_one_is_a_window(monkeypatch: pytest.MonkeyPatch) 
     assert traced_steps("slow.marey") == [9]
 
 
-def test_allocations_have_the_context_that_made_them() -> None:
-    model = Model()
+def test_allocations_have_the_context_that_made_them(model: Model) -> None:
     model.train(1)
     marey.torch.enable(operators=True, shapes="off")
     session = marey.start("memory", data="trace")
@@ -285,8 +284,7 @@ def test_allocations_have_the_context_that_made_them() -> None:
     assert any("Sequential/0/aten::conv2d" in (path or "") for (path,) in events), events
 
 
-def test_a_profiler_of_the_program_is_not_disturbed() -> None:
-    model = Model()
+def test_a_profiler_of_the_program_is_not_disturbed(model: Model) -> None:
     session = marey.start("others", data="trace")
     window = marey.torch.window(steps=1, wait=1).arm()
     program = torch.profiler.profile()
@@ -301,8 +299,7 @@ def test_a_profiler_of_the_program_is_not_disturbed() -> None:
     assert losses("others.marey")["torch_windows"] == 1
 
 
-def test_a_profiler_of_the_program_that_warms_up_is_not_disturbed() -> None:
-    model = Model()
+def test_a_profiler_of_the_program_that_warms_up_is_not_disturbed(model: Model) -> None:
     session = marey.start("warmup", data="trace")
     window = marey.torch.window(steps=1, wait=2).arm()
     model.train(1)
@@ -320,8 +317,7 @@ def test_a_profiler_of_the_program_that_warms_up_is_not_disturbed() -> None:
     assert losses("warmup.marey")["torch_windows"] == 1
 
 
-def test_a_window_ends_when_the_program_starts_a_profiler() -> None:
-    model = Model()
+def test_a_window_ends_when_the_program_starts_a_profiler(model: Model) -> None:
     session = marey.start("yields", data="trace")
     with marey.torch.window(with_stack=False):
         model.train(1)
@@ -333,8 +329,7 @@ def test_a_window_ends_when_the_program_starts_a_profiler() -> None:
     assert traced_steps("yields.marey") == [0]
 
 
-def test_switches_change_what_is_recorded() -> None:
-    model = Model()
+def test_switches_change_what_is_recorded(model: Model) -> None:
     session = marey.start("switches", data="trace")
     with marey.torch.window(record_shapes=False, profile_memory=False, with_stack=False):
         model.train(1)
@@ -349,8 +344,7 @@ def test_switches_change_what_is_recorded() -> None:
     assert run_rows("switches.marey", "SELECT count(*) FROM spans WHERE kind = 'frame'") == [(0,)]
 
 
-def test_flops_are_those_of_pytorch_if_wanted() -> None:
-    model = Model()
+def test_flops_are_those_of_pytorch_if_wanted(model: Model) -> None:
     session = marey.start("flops", data="trace")
     with marey.torch.window(with_stack=False, with_flops=True):
         model.train(1)
@@ -394,8 +388,7 @@ def test_synchronisations_are_asked_for_if_wanted(monkeypatch: pytest.MonkeyPatc
     assert asked == [False, True]
 
 
-def test_values_of_inputs_can_be_left_out() -> None:
-    model = Model()
+def test_values_of_inputs_can_be_left_out(model: Model) -> None:
     session = marey.start("values", data="trace")
     with marey.torch.window(with_stack=False, record_concrete_inputs=False):
         model.train(1)
@@ -418,9 +411,7 @@ def test_all_threads_are_recorded_if_wanted() -> None:
         expected = int(all_threads)
         session = marey.start(f"threads{expected}", data="trace")
         with marey.torch.window(with_stack=False, profile_memory=False, all_threads=all_threads):
-            thread = threading.Thread(target=multiply)
-            thread.start()
-            thread.join()
+            run_in_threads(multiply)
         marey.finalize(session)
         found = run_rows(
             f"threads{expected}.marey",
@@ -488,8 +479,7 @@ def test_a_session_without_a_trace_has_no_window() -> None:
     marey.finalize(session)
 
 
-def test_nothing_is_left_behind() -> None:
-    model = Model()
+def test_nothing_is_left_behind(model: Model) -> None:
     profile = torch.autograd.profiler.profile
     before = profile._prepare_trace, profile.__exit__
     session = marey.start("clean", data="trace")
@@ -501,8 +491,7 @@ def test_nothing_is_left_behind() -> None:
     marey.finalize(session)
 
 
-def test_a_forked_child_leaves_the_window_to_its_parent() -> None:
-    model = Model()
+def test_a_forked_child_leaves_the_window_to_its_parent(model: Model) -> None:
     session = marey.start("fork", data="trace")
     with marey.torch.window(with_stack=False):
         model.train(1)

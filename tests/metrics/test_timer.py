@@ -13,6 +13,7 @@ import pytest
 from marey._gpu_times import EventClock
 from marey.metrics import CUDATimer
 from profiles import find, live_root, metrics
+from threads import run_in_threads
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -70,11 +71,15 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     return double
 
 
+@pytest.fixture
+def timer() -> CUDATimer:
+    return CUDATimer()
+
+
 # The host
 
 
-def test_without_a_gpu_the_host_is_timed_and_the_summary_says_so() -> None:
-    timer = CUDATimer()
+def test_without_a_gpu_the_host_is_timed_and_the_summary_says_so(timer: CUDATimer) -> None:
     waiting = threading.Event()
     with timer.measure("forward"):
         waiting.wait(0.02)
@@ -84,8 +89,7 @@ def test_without_a_gpu_the_host_is_timed_and_the_summary_says_so() -> None:
     assert "host" in repr(timer)
 
 
-def test_nested_and_repeated_names_are_kept_apart() -> None:
-    timer = CUDATimer()
+def test_nested_and_repeated_names_are_kept_apart(timer: CUDATimer) -> None:
     waiting = threading.Event()
     with timer.measure("a"):
         with timer.measure("a"):
@@ -113,8 +117,7 @@ def test_start_and_stop_measure_and_may_overlap() -> None:
     assert sorted(paths) == ["b", "b/a", "b/a/b", "b/inside"]
 
 
-def test_a_block_that_raises_is_measured() -> None:
-    timer = CUDATimer()
+def test_a_block_that_raises_is_measured(timer: CUDATimer) -> None:
     with pytest.raises(ZeroDivisionError), timer.measure("fails"):
         _ = 1 / 0
     assert timer.results["fails"].count == 1
@@ -143,9 +146,7 @@ def test_tasks_that_take_turns_have_their_own_times() -> None:
     assert run.info()["losses"] == {}
 
 
-def test_tasks_may_time_the_same_name_in_turns() -> None:
-    timer = CUDATimer()
-
+def test_tasks_may_time_the_same_name_in_turns(timer: CUDATimer) -> None:
     async def both() -> None:
         first_started, second_started, first_stopped = (asyncio.Event() for _ in range(3))
 
@@ -171,8 +172,7 @@ def test_tasks_may_time_the_same_name_in_turns() -> None:
     assert timer.get_elapsed("request") == timer.results["request"].min
 
 
-def test_stop_ends_the_latest_start_of_a_name() -> None:
-    timer = CUDATimer()
+def test_stop_ends_the_latest_start_of_a_name(timer: CUDATimer) -> None:
     timer.start("a")
     threading.Event().wait(0.02)
     timer.start("a")
@@ -203,8 +203,7 @@ def test_a_measured_time_is_a_scope() -> None:
 # The GPU
 
 
-def test_times_are_those_of_the_events(device: Device) -> None:
-    timer = CUDATimer()
+def test_times_are_those_of_the_events(device: Device, timer: CUDATimer) -> None:
     with timer.measure("forward"):
         device.work(3.0)
         with timer.measure("matmul"):
@@ -213,8 +212,7 @@ def test_times_are_those_of_the_events(device: Device) -> None:
     assert (timer.get_elapsed("forward"), timer.get_elapsed("matmul")) == (5.0, 2.0)
 
 
-def test_synchronize_waits_before_each_time_only(device: Device) -> None:
-    timer = CUDATimer()
+def test_synchronize_waits_before_each_time_only(device: Device, timer: CUDATimer) -> None:
     device.work(10.0)
     timer.start("forward")
     assert (device.syncs, device.done_ms) == (1, 10.0)
@@ -325,14 +323,12 @@ def test_a_forked_child_leaves_pending_times_to_its_parent(device: Device) -> No
 # Bad input
 
 
-def test_stop_without_start_names_the_time() -> None:
-    timer = CUDATimer()
+def test_stop_without_start_names_the_time(timer: CUDATimer) -> None:
     with pytest.raises(RuntimeError, match=r"stop\('forward'\) without start\('forward'\)"):
         timer.stop("forward")
 
 
-def test_stop_on_another_thread_names_the_thread_that_started() -> None:
-    timer = CUDATimer()
+def test_stop_on_another_thread_names_the_thread_that_started(timer: CUDATimer) -> None:
     timer.start("forward")
     errors: list[str] = []
 
@@ -342,9 +338,7 @@ def test_stop_on_another_thread_names_the_thread_that_started() -> None:
         except RuntimeError as error:
             errors.append(str(error))
 
-    thread = threading.Thread(target=stop)
-    thread.start()
-    thread.join()
+    run_in_threads(stop)
     assert errors == [
         "stop('forward') without start('forward') on this thread or task;"
         f" thread {threading.get_ident()} has started it"
@@ -353,8 +347,7 @@ def test_stop_on_another_thread_names_the_thread_that_started() -> None:
     assert timer.results["forward"].count == 1
 
 
-def test_an_unknown_time_names_the_nearest() -> None:
-    timer = CUDATimer()
+def test_an_unknown_time_names_the_nearest(timer: CUDATimer) -> None:
     with pytest.raises(KeyError, match="there is none yet"):
         timer.get_elapsed("forward")
     with timer.measure("forward_pass"):
@@ -365,8 +358,7 @@ def test_an_unknown_time_names_the_nearest() -> None:
         timer.get_elapsed("xyz")
 
 
-def test_a_time_that_is_not_stopped_has_no_elapsed_time() -> None:
-    timer = CUDATimer()
+def test_a_time_that_is_not_stopped_has_no_elapsed_time(timer: CUDATimer) -> None:
     timer.start("forward")
     with pytest.raises(RuntimeError, match="'forward' was started, but not stopped yet"):
         timer.get_elapsed("forward")
@@ -389,8 +381,7 @@ def test_wrong_counts_are_refused(
         CUDATimer(**options)
 
 
-def test_a_wrong_name_is_refused_before_the_work() -> None:
-    timer = CUDATimer()
+def test_a_wrong_name_is_refused_before_the_work(timer: CUDATimer) -> None:
     with pytest.raises(ValueError, match="empty"), timer.measure(""):
         pytest.fail("the block ran")
     with pytest.raises(TypeError, match="name must be a str"):

@@ -14,6 +14,7 @@ import marey
 import pytest
 from profiles import counts, find, live_root, metrics, record_scope, tree, walk
 from programs import run_well
+from threads import run_in_threads
 from versions import NEWEST_KNOWN
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -220,9 +221,7 @@ def test_tasks_of_a_loop_in_a_thread_keep_their_scopes(session: int) -> None:
         with marey.scope("thread"):
             asyncio.run(main())
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    run_in_threads(run)
     assert counts(live_root(session)) == {"thread": 1, "thread/first": 1, "thread/second": 1}
 
 

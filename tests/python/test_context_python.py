@@ -15,6 +15,7 @@ import marey
 import pytest
 from profiles import Node, live_root, metrics, tree
 from programs import run_marey
+from threads import run_in_threads
 from versions import NEWEST_KNOWN
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -190,11 +191,7 @@ def test_threads_have_their_own_frames(session: int) -> None:
             if number % 3 == 0:
                 (lambda: mine.mark())()
 
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in expected]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(functools.partial(work, mine) for mine in expected))
     assert all(mine == expected[0] for mine in expected)
     together = {path: 4 * count for path, count in expected[0].items()}
     assert paths(live_root(session)) == together

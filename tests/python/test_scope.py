@@ -11,6 +11,7 @@ from typing import Any
 import marey as proton
 import pytest
 from profiles import Node, counts, find, live_root, metrics, states, walk
+from threads import run_in_threads
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -131,11 +132,7 @@ def test_a_scope_object_is_reentrant_and_shared_by_threads(session: int) -> None
         for _ in range(200):
             nest(3)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[work] * 4)
     path = ["shared"] * 4
     assert counts(live_root(session)) == {"/".join(path[:depth]): 800 for depth in (1, 2, 3, 4)}
 
@@ -320,9 +317,7 @@ def test_states_belong_to_their_thread(session: int) -> None:
             pass
 
     with proton.state("mine"):
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+        run_in_threads(other)
     assert metrics(find(live_root(session), "other")) == {"m": 1}
 
 

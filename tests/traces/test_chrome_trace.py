@@ -7,7 +7,6 @@ import json
 import os
 import random
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import marey
 import pytest
 from profiles import record_scope
 from programs import run_well
+from threads import run_in_threads
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -113,12 +113,6 @@ def traced(program: Callable[[], object], **options: Any) -> Document:
     program()
     marey.finalize(session)
     return read("traced.chrome_trace")
-
-
-def run_in_thread(work: Callable[[], object]) -> None:
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
 
 
 def test_times_are_nanoseconds_since_the_session_started() -> None:
@@ -399,11 +393,11 @@ def test_marey_and_proton_write_the_same_events(seed: int) -> None:
 
     theirs = libproton.start("theirs", "shadow", "trace", "instrumentation", "cuda")
     run_theirs(seed)
-    run_in_thread(lambda: run_theirs(seed + 1000))
+    run_in_threads(lambda: run_theirs(seed + 1000))
     libproton.finalize(theirs, "chrome_trace")
     ours = marey.start("ours", data="trace")
     run_ours(seed)
-    run_in_thread(lambda: run_ours(seed + 1000))
+    run_in_threads(lambda: run_ours(seed + 1000))
     marey.finalize(ours)
     their_document = json.loads(Path("theirs.chrome_trace").read_text())
     assert {*their_document, "marey"} == set(read("ours.chrome_trace"))

@@ -25,6 +25,7 @@ from marey.training import (
 )
 from marey.training.bottleneck import Bottleneck, BottleneckType
 from programs import Live, run_program, run_well
+from threads import run_in_threads
 from trace_files import run_rows
 from training_loops import FILE, Trainer, kinds, run_epochs, walk_files
 
@@ -657,11 +658,7 @@ def test_the_first_regions_of_two_threads_start_one_session(
         with profiler.profile_region("work"):
             seen.append(len(marey._native.sessions()))
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[work] * 2)
     assert seen == [1, 1]
     profiler.save(FILE)
     assert counts() == {"work": 2}
