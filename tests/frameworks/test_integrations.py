@@ -14,6 +14,7 @@ import marey.torch
 import pytest
 from programs import run_command
 from torch_programs import trace_ranks
+from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
@@ -55,7 +56,7 @@ def batches(run: str) -> list[tuple[int, int]]:
 
 
 def count_steps(run: str) -> int:
-    ((count,),) = marey.open(run).sql("SELECT count(*) FROM steps").rows()
+    ((count,),) = run_rows(run, "SELECT count(*) FROM steps")
     return int(count)
 
 

@@ -272,8 +272,7 @@ def test_the_ring_is_read_before_it_is_full(ring: Ring, monkeypatch: pytest.Monk
 
 
 def test_a_tree_does_not_read_the_ring(ring: Ring) -> None:
-    session = marey.start("tree")
-    reader = Reader()
-    ring.add("completed")
-    assert reader.read() == 0
-    marey.finalize(session)
+    with marey.profile("tree"):
+        reader = Reader()
+        ring.add("completed")
+        assert reader.read() == 0

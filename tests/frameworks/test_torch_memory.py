@@ -20,6 +20,7 @@ from marey import _native, _torch_memory
 from programs import DEADLINE_SECS, marey_command, marey_stdout, run_command, run_marey
 from torch_devices import MIB, Device
 from torch_programs import PRELUDE
+from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
@@ -54,14 +55,11 @@ def test_a_list_that_grows_by_12_mb_in_each_step_is_a_leak_of_the_host() -> None
     report = analysis_of(TRAINING.format(keeps="True"))
     assert "memory_leak" in report
     assert "Memory allocated on host grew by 12" in report
-    [slope] = (
-        marey.open("train.marey")
-        .sql(
-            "SELECT (max(allocated_bytes) - min(allocated_bytes)) / (max(number) - min(number)) "
-            "FROM step_memory WHERE device_type = 'host' AND number >= 2"
-        )
-        .rows()[0]
-    )
+    [slope] = run_rows(
+        "train.marey",
+        "SELECT (max(allocated_bytes) - min(allocated_bytes)) / (max(number) - min(number)) "
+        "FROM step_memory WHERE device_type = 'host' AND number >= 2",
+    )[0]
     assert slope == pytest.approx(12 * MB, rel=0.05)
 
 
@@ -113,13 +111,12 @@ def record(device: Device, steps: int) -> marey.run.Run:
     model = Keeps(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     device.allocate(1)
-    session = marey.start("devices", data="trace")
-    for _ in range(steps):
-        loss = model(torch.ones(1))
-        loss.backward()
-        device.allocate(-5)
-        optimizer.step()
-    marey.finalize(session)
+    with marey.profile("devices", data="trace"):
+        for _ in range(steps):
+            loss = model(torch.ones(1))
+            loss.backward()
+            device.allocate(-5)
+            optimizer.step()
     return marey.open("devices.marey")
 
 
@@ -154,15 +151,12 @@ def test_a_peak_that_rises_in_a_step_is_the_peak_of_that_step(device: Device) ->
     model.weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     device.allocate(1)
-    session = marey.start("peaks", data="trace")
-    for _ in range(4):
-        model(torch.ones(1)).backward()
-        optimizer.step()
-    marey.finalize(session)
-    rows = (
-        marey.open("peaks.marey")
-        .sql("SELECT number, peak_bytes FROM step_memory WHERE device = 0 ORDER BY number")
-        .rows()
+    with marey.profile("peaks", data="trace"):
+        for _ in range(4):
+            model(torch.ones(1)).backward()
+            optimizer.step()
+    rows = run_rows(
+        "peaks.marey", "SELECT number, peak_bytes FROM step_memory WHERE device = 0 ORDER BY number"
     )
     assert rows[1:] == [(number, (1 + 10 * (number + 1)) * MIB) for number in (1, 2, 3)]
 
@@ -226,17 +220,16 @@ def test_an_allocator_without_counters_does_not_disturb_the_program(
     said: list[str] = []
     monkeypatch.setattr("marey._session.say", said.append)
     marey.torch.enable(memory=True)
-    session = marey.start("plugged", data="trace")
-    model = torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(3):
-        model(torch.ones(1)).sum().backward()
-        optimizer.step()
-    marey.finalize(session)
+    with marey.profile("plugged", data="trace"):
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            model(torch.ones(1)).sum().backward()
+            optimizer.step()
     marey.torch.disable()
     assert len(said) == 1
     assert "plugged in" in said[0]
-    types = marey.open("plugged.marey").sql("SELECT DISTINCT device_type FROM memory_events").rows()
+    types = run_rows("plugged.marey", "SELECT DISTINCT device_type FROM memory_events")
     assert types == [("host",)]
 
 
@@ -329,16 +322,15 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks(modules: bool) -> Non
     model = torch.nn.Linear(1, 1)
     plain = torch.nn.Module.__call__
     marey.torch.enable(modules=modules)
-    session = marey.start("added", data="trace")
-    try:
+    with marey.profile("added", data="trace"):
+        try:
+            model(torch.ones(1))
+            marey.torch.enable(memory=True)
+            model(torch.ones(1))
+        finally:
+            marey.torch.disable()
+        assert torch.nn.Module.__call__ is plain
         model(torch.ones(1))
-        marey.torch.enable(memory=True)
-        model(torch.ones(1))
-    finally:
-        marey.torch.disable()
-    assert torch.nn.Module.__call__ is plain
-    model(torch.ones(1))
-    marey.finalize(session)
     run = marey.open("added.marey")
     assert run.sql("SELECT count(*) FROM memory_events").rows() == [(2,)]
     names = run.sql("SELECT name, count(*) FROM spans WHERE name = 'Linear' GROUP BY name").rows()
@@ -347,12 +339,10 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks(modules: bool) -> Non
 
 def test_compiled_models_are_compiled_as_without_memory(device: Device) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
-    session = marey.start("compiled", data="trace")
-    with warnings.catch_warnings():
+    with marey.profile("compiled", data="trace"), warnings.catch_warnings():
         warnings.simplefilter("error")
         compiled = torch.compile(model, backend="eager", fullgraph=True)
         assert torch.equal(compiled(torch.ones(2)), model(torch.ones(2)))
-    marey.finalize(session)
 
 
 # Events of torch.profiler.
@@ -365,10 +355,8 @@ def test_memory_events_of_the_profiler_have_the_node_of_their_operator() -> None
     ):
         kept = torch.ones(1000)
     profiler.export_chrome_trace("trace.json")
-    paths = (
-        marey.open("trace.json")
-        .sql("SELECT path FROM memory_events WHERE bytes = 4000 AND action = 'alloc'")
-        .rows()
+    paths = run_rows(
+        "trace.json", "SELECT path FROM memory_events WHERE bytes = 4000 AND action = 'alloc'"
     )
     assert kept.numel() == 1000
     [(path,)] = paths
@@ -411,22 +399,21 @@ def test_memory_is_switched_while_another_thread_calls_the_hooks_of_its_optimize
         model(torch.ones(1)).backward()
         optimizer.step()
 
-    session = marey.start("switched", data="trace")
-    handle = optimizers.register_optimizer_step_pre_hook(wait)
-    marey.torch.enable()
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(step)
-            assert is_inside.wait(DEADLINE_SECS)
-            for value in ("on", "off", "on"):
-                marey_stdout("config", os.getpid(), f"torch.memory={value}")
-                step()
-                assert _torch_memory.is_started() == (value == "on")
+    with marey.profile("switched", data="trace"):
+        handle = optimizers.register_optimizer_step_pre_hook(wait)
+        marey.torch.enable()
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                other = pool.submit(step)
+                assert is_inside.wait(DEADLINE_SECS)
+                for value in ("on", "off", "on"):
+                    marey_stdout("config", os.getpid(), f"torch.memory={value}")
+                    step()
+                    assert _torch_memory.is_started() == (value == "on")
+                may_go.set()
+                other.result()
+        finally:
             may_go.set()
-            other.result()
-    finally:
-        may_go.set()
-        marey.torch.disable()
-        handle.remove()
-    marey.finalize(session)
+            marey.torch.disable()
+            handle.remove()
     assert not _torch_memory.is_started()

@@ -26,6 +26,7 @@ from marey._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS
 from programs import marey_command, run_command, run_marey
 from threads import run_in_threads
 from torch_programs import GPT, PRELUDE, Shape, shape
+from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
@@ -93,14 +94,13 @@ def _overloaded(name: str, overload: str) -> str:
 @pytest.mark.parametrize("data", ["tree", "trace"])
 def test_operators_are_below_the_python_line_that_calls_them(data: str) -> None:
     x = torch.ones(2, 3)
-    session = marey.start("lines", context="python", data=data)
 
     def caller() -> None:
         torch.relu(x)  # this line
 
-    caller()
-    run_in_threads(caller)
-    marey.finalize(session)
+    with marey.profile("lines", context="python", data=data):
+        caller()
+        run_in_threads(caller)
     if data == "tree":
         (node,) = json.loads(Path("lines.hatchet").read_text())[:1]
         paths = [path for path in paths_of(node) if path[-1] == "aten::relu"]
@@ -126,20 +126,19 @@ def test_a_function_that_ends_on_another_thread_leaves_no_scope_open(data: str) 
             with torch.profiler.record_function("inside"):
                 pass
 
-    session = marey.start("futures", data=data)
-    thread = threading.Thread(target=complete)
-    thread.start()
-    is_entered.wait()
-    with marey.scope("outer"), torch.profiler.record_function("outliving") as function:
-        outlived = function._call_end_callbacks_on_future(future)
-    with torch.profiler.record_function("asynchronous") as function:
-        profiled = function._call_end_callbacks_on_future(future)
-    is_begun.set()
-    thread.join()
-    assert profiled.wait() == outlived.wait() == torch.ones(1)
-    with torch.profiler.record_function("later"):
-        pass
-    marey.finalize(session)
+    with marey.profile("futures", data=data):
+        thread = threading.Thread(target=complete)
+        thread.start()
+        is_entered.wait()
+        with marey.scope("outer"), torch.profiler.record_function("outliving") as function:
+            outlived = function._call_end_callbacks_on_future(future)
+        with torch.profiler.record_function("asynchronous") as function:
+            profiled = function._call_end_callbacks_on_future(future)
+        is_begun.set()
+        thread.join()
+        assert profiled.wait() == outlived.wait() == torch.ones(1)
+        with torch.profiler.record_function("later"):
+            pass
     if data == "tree":
         document = json.loads(Path("futures.hatchet").read_text())
         tree = shape(document[0])
@@ -195,9 +194,8 @@ INNERMOST_THREADS: list[int] = []
 
 @pytest.mark.usefixtures("operators")
 def test_operators_on_a_thread_of_autograd_are_recorded() -> None:
-    session = marey.start("engine", data="trace")
-    Reentrant.apply(torch.ones(1, requires_grad=True), 70).backward()
-    marey.finalize(session)
+    with marey.profile("engine", data="trace"):
+        Reentrant.apply(torch.ones(1, requires_grad=True), 70).backward()
     rows = marey.open("engine.marey").sql(
         "SELECT t.os_id FROM spans s JOIN threads t ON t.id = s.thread_id"
         " WHERE s.name = 'aten::relu'"
@@ -243,10 +241,9 @@ def test_record_function_is_a_scope() -> None:
 @pytest.mark.usefixtures("operators")
 def test_a_trace_has_a_span_for_each_operator() -> None:
     x = torch.ones(2, 2)
-    session = marey.start("spans", data="trace")
-    for _ in range(5):
-        torch.mm(x, x)
-    marey.finalize(session)
+    with marey.profile("spans", data="trace"):
+        for _ in range(5):
+            torch.mm(x, x)
     rows = marey.open("spans.marey").sql(
         "SELECT count(*) FROM spans WHERE kind(context_id) = 'operator' AND name = 'aten::mm'"
     )
@@ -263,13 +260,12 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
     def forward() -> None:
         losses.append(model(torch.ones(2, 4)).sum())
 
-    session = marey.start("links", data="trace")
-    forward()
-    forward()
-    run_in_threads(forward)  # has sequence numbers of its own
-    for loss in losses:
-        loss.backward()
-    marey.finalize(session)
+    with marey.profile("links", data="trace"):
+        forward()
+        forward()
+        run_in_threads(forward)  # has sequence numbers of its own
+        for loss in losses:
+            loss.backward()
     run = marey.open("links.marey")
     calls = run.sql(
         "SELECT name, forward_name, count(*), count(DISTINCT forward_thread_id) "
@@ -534,7 +530,7 @@ def test_a_run_says_how_operators_were_recorded() -> None:
 
 
 def note_of(run: str) -> str:
-    ((text,),) = marey.open(run).sql("SELECT value FROM metadata WHERE key = 'operators'").rows()
+    ((text,),) = run_rows(run, "SELECT value FROM metadata WHERE key = 'operators'")
     return str(json.loads(text))
 
 

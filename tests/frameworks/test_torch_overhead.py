@@ -181,21 +181,20 @@ def test_a_target_drops_the_detail_that_costs_too_much(
 
 
 def test_each_detail_is_dropped_in_turn(train: Callable[[int], None]) -> None:
-    session = marey.start("ladder")
-    marey.torch.enable(operators=True, memory=True)
-    modules = torch.nn.modules.module
-    details = ["shapes", "operators", "memory", "modules", "steps"]
-    while details != ["steps"]:
+    with marey.profile("ladder"):
+        marey.torch.enable(operators=True, memory=True)
+        modules = torch.nn.modules.module
+        details = ["shapes", "operators", "memory", "modules", "steps"]
+        while details != ["steps"]:
+            assert _torch_hooks.recorded_details() == details
+            assert _torch_hooks.drop_detail() == details.pop(0)
+            train(1)  # at its end the settings are followed, which have to say the same
         assert _torch_hooks.recorded_details() == details
-        assert _torch_hooks.drop_detail() == details.pop(0)
-        train(1)  # at its end the settings are followed, which have to say the same
-    assert _torch_hooks.recorded_details() == details
-    assert not modules._global_forward_hooks
-    assert _torch_hooks.drop_detail() is None
-    marey.torch.disable()
-    marey.torch.enable()
-    assert _torch_hooks.recorded_details() == ["modules", "steps"]
-    marey.finalize(session)
+        assert not modules._global_forward_hooks
+        assert _torch_hooks.drop_detail() is None
+        marey.torch.disable()
+        marey.torch.enable()
+        assert _torch_hooks.recorded_details() == ["modules", "steps"]
 
 
 def test_a_program_that_stops_training_in_a_baseline_is_recorded_again(

@@ -19,6 +19,7 @@ from marey._torch_inputs import UNKNOWN_INPUTS
 from programs import run_marey
 from threads import run_in_threads
 from torch_programs import PRELUDE
+from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
@@ -121,10 +122,9 @@ def test_spans_have_the_arguments_of_pytorch_s_profiler() -> None:
         loss.backward()
 
     run()
-    session = marey.start("arguments", data="trace")
-    with torch_profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+    recorder = torch_profile(activities=[ProfilerActivity.CPU], record_shapes=True)
+    with marey.profile("arguments", data="trace"), recorder as profiler:
         run()
-    marey.finalize(session)
     profiler.export_chrome_trace("torch.json")
     ours = Counter(
         (name, str(args["Input Dims"]), str(args["Input type"]))
@@ -167,9 +167,8 @@ def test_costs_of_a_sampled_step_are_extrapolated_and_marked() -> None:
 
 def test_a_trace_has_shapes_in_sampled_steps_only() -> None:
     marey.torch.enable(operators=True)
-    session = marey.start("steps", data="trace")
-    train(250)
-    marey.finalize(session)
+    with marey.profile("steps", data="trace"):
+        train(250)
     marey.torch.disable()
     run = marey.open("steps.marey")
     steps = run.sql(
@@ -284,9 +283,8 @@ def test_operators_without_steps_are_sampled_one_by_one() -> None:
 
 def test_shapes_may_be_off() -> None:
     marey.torch.enable(operators=True, shapes="off")
-    session = marey.start("off", data="trace")
-    train(12)
-    marey.finalize(session)
+    with marey.profile("off", data="trace"):
+        train(12)
     marey.torch.disable()
     assert spans("off.marey") == []
 
@@ -315,27 +313,26 @@ def test_unusual_inputs_are_read_without_harm() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    session = marey.start("unusual", data="trace")
-    torch.sparse.mm(torch.eye(3).to_sparse(), torch.ones(3, 2))
-    torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).relu()
-    torch.ones(()).add(torch.tensor(2j))
-    torch.relu(torch.ones([1] * 20))
-    torch.cat([torch.ones(1)] * 500)  # more tensors than are recorded
-    torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 4))
-    torch.nn.functional.embedding(torch.tensor([0]), torch.ones(2, 2))
-    torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
-    torch.ones(2).to("meta").add(1)
-    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
-        symbolic = mode.from_tensor(torch.ones(5, 3))
-        symbolic @ torch.ones(3, 2)
-    with pytest.raises(RuntimeError):
-        torch.mm(torch.ones(2, 3), torch.ones(2, 3))
-    torch.relu(torch.ones(2, 3))
-    marey.finalize(session)
+    with marey.profile("unusual", data="trace"):
+        torch.sparse.mm(torch.eye(3).to_sparse(), torch.ones(3, 2))
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).relu()
+        torch.ones(()).add(torch.tensor(2j))
+        torch.relu(torch.ones([1] * 20))
+        torch.cat([torch.ones(1)] * 500)  # more tensors than are recorded
+        torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 4))
+        torch.nn.functional.embedding(torch.tensor([0]), torch.ones(2, 2))
+        torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+        torch.ones(2).to("meta").add(1)
+        with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+            symbolic = mode.from_tensor(torch.ones(5, 3))
+            symbolic @ torch.ones(3, 2)
+        with pytest.raises(RuntimeError):
+            torch.mm(torch.ones(2, 3), torch.ones(2, 3))
+        torch.relu(torch.ones(2, 3))
     found = spans("unusual.marey")
     assert ("aten::relu", {"Input Dims": [[2, 3]], "Input type": ["float"]}) in found
     assert ("aten::relu", {"Input Dims": [[1] * 20], "Input type": ["float"]}) in found
-    losses = dict(marey.open("unusual.marey").sql("SELECT cause, count FROM losses").rows())
+    losses = dict(run_rows("unusual.marey", "SELECT cause, count FROM losses"))
     assert losses["operator_inputs"] >= 1
 
 

@@ -13,6 +13,7 @@ import pytest
 from marey._torch_memory import Allocator
 from marey.metrics import MemoryTracker
 from programs import run_well
+from trace_files import run_rows
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -128,7 +129,7 @@ def test_readings_are_in_the_run() -> None:
         tracker.snapshot("inside")
     marey.finalize(session, "marey")
     query = "SELECT device_type, action, path FROM memory_events ORDER BY time_nanos"
-    rows = marey.open("x.marey").sql(query).rows()
+    rows = run_rows("x.marey", query)
     assert [row[:2] for row in rows] == [("host", "reading")] * 3
     assert rows[1][2] == "block"
 

@@ -14,6 +14,7 @@ from marey._gpu_times import EventClock
 from marey.metrics import CUDATimer
 from profiles import find, live_root, metrics
 from threads import run_in_threads
+from trace_files import run_rows
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -250,7 +251,7 @@ def test_the_time_of_the_gpu_is_a_metric_of_the_scope(device: Device) -> None:
     # Ending the session reads what is pending.
     marey.finalize(session, "marey")
     query = "SELECT path, value FROM counters WHERE name = 'gpu_time (ns)'"
-    assert marey.open("x.marey").sql(query).rows() == [("step/forward", 2.5e6)]
+    assert run_rows("x.marey", query) == [("step/forward", 2.5e6)]
 
 
 def test_the_time_of_the_gpu_is_in_a_tree(device: Device) -> None:

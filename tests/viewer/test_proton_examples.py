@@ -19,6 +19,7 @@ from typing import Any, SupportsIndex
 import marey
 import pytest
 from viewer_graphs import TIME, path
+from window_examples import SERVICE as SERVICE_USE
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -288,30 +289,6 @@ class ServiceWindowProfiler:
             "total_tokens_generated": total_tokens,
             "failed_requests": len(self.current_requests) - successful_requests
         })
-
-# Usage in LLM service
-profiler = ServiceWindowProfiler(window_seconds=300)
-profiler.start_window()
-
-# Process requests
-for request in incoming_requests:
-    start_time = time.time()
-    try:
-        tokens = process_llm_request(request)
-        profiler.record_request(RequestMetrics(
-            latency_ms=(time.time() - start_time) * 1000,
-            tokens_generated=len(tokens),
-            success=True
-        ))
-    except Exception as e:
-        profiler.record_request(RequestMetrics(
-            latency_ms=(time.time() - start_time) * 1000,
-            tokens_generated=0,
-            success=False
-        ))
-
-# End window with all metrics
-profiler.end_window()
 '''  # noqa: W293
 
 
@@ -329,7 +306,11 @@ def test_service_windows_with_exit_metrics(monkeypatch: pytest.MonkeyPatch) -> N
     requests = [1, 2, 3, 4]
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "time", clock)
-        run(SERVICE, incoming_requests=requests, process_llm_request=process_llm_request)
+        run(
+            SERVICE + SERVICE_USE,
+            incoming_requests=requests,
+            process_llm_request=process_llm_request,
+        )
     marey.finalize(session)
 
     graph, inclusive, *_ = marey.read("service.hatchet")
