@@ -16,7 +16,6 @@ from analyses import (
     Row,
     by_column,
     compare_query,
-    folder,
     gpu_span,
     host_span,
     kernel,
@@ -155,9 +154,8 @@ def test_differences_match_htas_trace_diff(
         assert set(of_sign) == set().union(*(found[kind] for kind in kinds))
 
 
-def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
+def test_operations_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             host_span("warmup", 0, 50),  # before all steps
             step(1, 100, 100),
@@ -198,13 +196,12 @@ def trained(*, first: int, work: float, category: str = "user_annotation") -> li
 
 
 @pytest.mark.parametrize("category", ["user_annotation", "Operator"])
-def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> None:
+def test_step_numbers_in_names_are_ignored(category: str) -> None:
     # `Operator` is what torch.profiler of 2021 called steps, as everything else. `block 4` is in
     # all steps, and so it is a name.
-    before, after = folder(tmp_path, "before"), folder(tmp_path, "after")
-    make_run(before, trained(first=3, work=20, category=category))
-    make_run(after, trained(first=8, work=40, category=category))
-    comparison = marey.compare(str(before / "trace.json"), str(after / "trace.json"))
+    write(Path("before.json"), trained(first=3, work=20, category=category))
+    write(Path("after.json"), trained(first=8, work=40, category=category))
+    comparison = marey.compare("before.json", "after.json")
     found = by_column(comparison.operations)
     assert values_by("path", found, "category", "before_nanos", "after_nanos") == {
         "step": ("unchanged", 80_000, 80_000),
@@ -216,9 +213,8 @@ def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> Non
     assert 80_000 in steps
 
 
-def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
+def test_kernels_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             launch(1, 50),  # before all steps, though it runs in one
             step(1, 100, 100),
@@ -247,7 +243,7 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
     }
 
 
-def test_values_are_means_over_ranks(tmp_path: Path) -> None:
+def test_values_are_means_over_ranks() -> None:
     # Rank 1 has two steps, rank 2 none: it does not count where others have some. A mean of means
     # over the ranks 0 and 1.
     traces = []
@@ -262,7 +258,7 @@ def test_values_are_means_over_ranks(tmp_path: Path) -> None:
             events += [host_span("save", 50, 8, pid=pid), launch(2, 51, pid=pid)]
             events += [kernel(2, 60, 4)]
         traces.append(events)
-    run = make_run(tmp_path, *traces)
+    run = make_run(*traces)
     of_host = operations(run, "count", "total_nanos", "self_nanos")
     assert of_host["step/op"] == (0.75, 7500, 6750)
     assert of_host["step/save"] == (0.5, 4000, 3500)
@@ -270,7 +266,7 @@ def test_values_are_means_over_ranks(tmp_path: Path) -> None:
     assert kernels(run, "count", "total_nanos") == {"k1": (0.75, 4500), "k2": (0.5, 2000)}
 
 
-def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
+def test_runs_without_steps_are_one_step() -> None:
     # The whole recording, as if it were one step; the mean of both processes.
     traces = [
         [
@@ -283,7 +279,7 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
         ]
         for rank in range(2)
     ]
-    run = make_run(tmp_path, *traces)
+    run = make_run(*traces)
     assert operations(run, "count", "total_nanos", "self_nanos") == {
         "op": (1, 10_000, 9000),
         "op/cudaLaunchKernel": (1, 1000, 1000),
@@ -296,19 +292,19 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     }
 
 
-def test_without_launches_kernels_are_assigned_by_time(tmp_path: Path) -> None:
+def test_without_launches_kernels_are_assigned_by_time() -> None:
     # What ran while steps lasted: nothing else is known.
     events = [step(1, 100, 100), kernel(1, 150, 5), kernel(2, 250, 5)]
-    assert kernels(make_run(tmp_path, events), "count", "total_nanos") == {"k1": (1, 5000)}
+    assert kernels(make_run(events), "count", "total_nanos") == {"k1": (1, 5000)}
     # Of another rank more is known.
     known = [step(1, 100, 100, pid=200), launch(3, 150, pid=200)]
     known += [kernel(3, 160, 3), kernel(4, 170, 7)]
-    found = kernels(make_run(tmp_path, events, known), "count", "total_nanos")
+    found = kernels(make_run(events, known), "count", "total_nanos")
     assert found == {"k1": (0.5, 2500), "k3": (0.5, 1500)}
 
 
-def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
+def test_empty_runs_have_no_rows() -> None:
     assert answer(recorded_run("cpu-only-gloo"), "kernels") == []
-    alone = open_run(write(tmp_path / "alone.json", [kernel(1, 0, 5)]))
+    alone = make_run([kernel(1, 0, 5)])
     assert answer(alone, "operations") == []
     assert kernels(alone, "count", "total_nanos") == {"k1": (1, 5000)}

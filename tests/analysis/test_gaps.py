@@ -86,7 +86,7 @@ def test_host_span_is_the_innermost_span(name: str) -> None:
     assert checked > 20
 
 
-def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
+def test_gaps_match_hand_computed_values() -> None:
     events = [
         host_span("first", 0, 5),
         host_span("step", 10, 400),
@@ -135,7 +135,7 @@ def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
         kernel(30, 20, 70, stream=9, name="Stream Sync", category="cuda_sync"),
         kernel(0, 0, 600, stream=9, name="note", category="gpu_user_annotation"),
     ]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     ours = documented_rows(run, "gpu_gaps", "SELECT * FROM {} ORDER BY stream, start_nanos")
     names = ("previous_name", "next_name", "host_span", "host_path")
     assert values(ours, "start_nanos", "end_nanos", "cause", "host_nanos", *names) == [
@@ -153,7 +153,7 @@ def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
     assert launches == ["cudaLaunchKernel"] * 4 + [None] + ["cudaLaunchKernel"] * 3
 
 
-def test_gaps_between_overlapping_activities_differ_from_hta(tmp_path: Path) -> None:
+def test_gaps_between_overlapping_activities_differ_from_hta() -> None:
     # Kernel 2 ends inside kernel 1. HTA takes the one that began last for the one that ended last,
     # so it counts 15 - 100 = -85 of kernel wait and then 110 - 20 = 90 of host wait, though the
     # stream was idle for 10 us and the launch at 50 came well before it ran dry at 100.
@@ -165,14 +165,13 @@ def test_gaps_between_overlapping_activities_differ_from_hta(tmp_path: Path) -> 
         launch(3, 50),
         kernel(3, 110, 5),
     ]
-    path = write(tmp_path / "trace.json", events, rank=0)
+    path = write(Path("trace.json").absolute(), events, rank=0)
     assert causes(open_run(path)) == {(7, "kernel wait"): 10_000}
     assert causes_of_hta(path) == {(7, "kernel wait"): -85_000, (7, "host wait"): 90_000}
 
 
-def test_gaps_of_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
+def test_gaps_of_ranks_and_devices_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         [
             launch(1, 0, 5),
             kernel(1, 10, 10),
@@ -192,17 +191,17 @@ def test_runs_without_devices_have_no_gaps() -> None:
     assert rows(recorded_run("cpu-only-gloo"), "gpu_gaps") == []
 
 
-def test_gaps_of_unknown_launches(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [kernel(1, 0, 5), kernel(2, 9, 5)])
+def test_gaps_of_unknown_launches() -> None:
+    run = make_run([kernel(1, 0, 5), kernel(2, 9, 5)])
     query = "SELECT gap_nanos, cause, launch_name, host_span FROM {}"
     assert rows(run, "gpu_gaps", query) == [
         {"gap_nanos": 4_000, "cause": "kernel wait", "launch_name": None, "host_span": None}
     ]
 
 
-def test_gaps_before_1970_are_between_their_kernels(tmp_path: Path) -> None:
+def test_gaps_before_1970_are_between_their_kernels() -> None:
     # Of a moment and a name one number is made for a running maximum; the sign must not matter.
-    run = make_run(tmp_path, [kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
+    run = make_run([kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
     query = "SELECT previous_name, next_name, gap_nanos FROM {} ORDER BY start_nanos"
     assert run.sql(query.format("gpu_gaps")).rows() == [
         ("k1", "k2", 45_000),

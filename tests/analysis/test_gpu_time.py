@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import marey
@@ -154,11 +153,10 @@ def test_gpu_time_matches_a_brute_force_count(name: str) -> None:
         assert pick_columns(ours[key], like) == like
 
 
-def test_gpu_time_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_gpu_time_matches_hand_computed_values() -> None:
     all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
     to_device = "Memcpy HtoD (Pinned -> Device)"
     run = make_run(
-        tmp_path,
         [
             launch(1, 0),
             activity("gemm", 100, 40),  # 100-140
@@ -237,8 +235,8 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("name", "ours"), [(name, ours) for name, ours, _ in KERNELS])
-def test_every_kernel_has_a_class(name: str, ours: str, tmp_path: Path) -> None:
-    run = make_run(tmp_path, [launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
+def test_every_kernel_has_a_class(name: str, ours: str) -> None:
+    run = make_run([launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
     for view in ("gpu_time", "gpu_time_by_step"):
         (row,) = rows(run, view)
         found = {of_class: row[f"{of_class}_nanos"] for of_class in CLASSES}
@@ -252,7 +250,7 @@ def test_kernel_classes_that_differ_from_hta() -> None:
 
 
 @pytest.mark.parametrize("category", ["kernel", "mtia_ccp_events", "npu_task"])
-def test_activities_of_all_vendors_count_as_work(category: str, tmp_path: Path) -> None:
+def test_activities_of_all_vendors_count_as_work(category: str) -> None:
     # Meta's MTIA has a word of its own for what it runs, and `npu_task` is one that nobody knows:
     # HTA goes by the stream alone, and so it counts.
     events = [
@@ -260,19 +258,19 @@ def test_activities_of_all_vendors_count_as_work(category: str, tmp_path: Path) 
         gpu_span("fba_mm", 10, 60, category=category),
         gpu_span("Memcpy DtoH", 80, 20, category="gpu_memcpy"),
     ]
-    [row] = rows(make_run(tmp_path, events), "gpu_time")
+    [row] = rows(make_run(events), "gpu_time")
     times = (row["compute_nanos"], row["memory_nanos"], row["busy_nanos"], row["window_nanos"])
     assert times == (60_000, 20_000, 80_000, 90_000)
 
 
-def test_waits_and_annotations_are_not_work(tmp_path: Path) -> None:
+def test_waits_and_annotations_are_not_work() -> None:
     events = [launch(1, 0), activity("gemm", 10, 5), activity("gemm", 30, 5)]
-    (before,) = rows(make_run(tmp_path, events), "gpu_time")
+    (before,) = rows(make_run(events), "gpu_time")
     events += [
         activity("Stream Sync", 0, 100, category="cuda_sync"),
         activity("nccl:all_reduce", 0, 90, category="gpu_user_annotation"),
     ]
-    (after,) = rows(make_run(tmp_path, events), "gpu_time")
+    (after,) = rows(make_run(events), "gpu_time")
     assert after == before
     assert (before["window_nanos"], before["busy_nanos"]) == (25_000, 10_000)
 
@@ -286,11 +284,10 @@ def test_hta_counts_waits_as_a_busy_device() -> None:
     assert theirs["kernel_time(us)"][0] == 12_996_011
 
 
-def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
+def test_gpu_time_of_devices_and_ranks_is_not_mixed() -> None:
     # HTA adds the devices of a process up, as if one were idle only when all are, and leaves out
     # what comes after the begin of the last step.
     run = make_run(
-        tmp_path,
         *[
             [
                 launch(1, 0),
@@ -311,15 +308,15 @@ def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
     ]
 
 
-def test_empty_runs_have_no_gpu_time(tmp_path: Path) -> None:
-    (row,) = rows(make_run(tmp_path, [launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
+def test_empty_runs_have_no_gpu_time() -> None:
+    (row,) = rows(make_run([launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
     assert (row["window_nanos"], row["busy_nanos"]) == (0, 0)
     assert (row["idle_percent"], row["overlap_percent"]) == (None, None)
-    assert rows(make_run(tmp_path, [launch(1, 0)]), "gpu_time") == []
+    assert rows(make_run([launch(1, 0)]), "gpu_time") == []
 
 
-def test_gpu_time_needs_no_host_spans(tmp_path: Path) -> None:
-    (row,) = rows(make_run(tmp_path, [activity("gemm", 10, 5)]), "gpu_time")
+def test_gpu_time_needs_no_host_spans() -> None:
+    (row,) = rows(make_run([activity("gemm", 10, 5)]), "gpu_time")
     assert row["busy_nanos"] == 5000
 
 
@@ -339,9 +336,7 @@ def test_gpu_time_by_step_matches_a_brute_force_count(name: str, count: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(
-    seed: int, tmp_path: Path
-) -> None:
+def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(seed: int) -> None:
     # Few moments, so that much begins and ends together; steps of two threads lie in each other and
     # apart.
     chance = random.Random(seed)
@@ -363,12 +358,11 @@ def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(
             length = chance.choice([0, 1, 7, 15])
             events.append(step(number + 10 * thread, time, length, tid=100 + thread))
             time += length + chance.choice([0, 0, 3])
-    assert check_steps(make_run(tmp_path, events)) >= 20
+    assert check_steps(make_run(events)) >= 20
 
 
-def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_gpu_time_by_step_matches_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             launch(1, 0),
             step(1, 100, 100),
@@ -415,9 +409,8 @@ def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
     assert found[2, 1]["overlap_percent"] is None
 
 
-def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
+def test_gpu_time_by_step_of_ranks_and_of_empty_steps() -> None:
     run = make_run(
-        tmp_path,
         *[
             [launch(1, 0), step(1, 10, 10), step(2, 20, 0), activity("gemm", 15, 3 + rank)]
             for rank in (0, 1)
@@ -432,8 +425,8 @@ def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
     }
 
 
-def test_steps_without_devices_have_no_gpu_time(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [launch(1, 0), step(1, 10, 10), host_span("aten::mm", 12, 2)])
+def test_steps_without_devices_have_no_gpu_time() -> None:
+    run = make_run([launch(1, 0), step(1, 10, 10), host_span("aten::mm", 12, 2)])
     assert rows(run, "gpu_time_by_step") == []
-    run = make_run(tmp_path, [launch(1, 0), activity("gemm", 1, 2)])
+    run = make_run([launch(1, 0), activity("gemm", 1, 2)])
     assert rows(run, "gpu_time_by_step") == []

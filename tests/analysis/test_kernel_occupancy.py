@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +87,6 @@ def test_occupancy_matches_kinetos_estimate(name: str) -> None:
     ],
 )
 def test_limited_by_names_the_limit_of_a_kernel(
-    tmp_path: Path,
     device: Properties,
     threads: int,
     registers: int,
@@ -97,7 +95,7 @@ def test_limited_by_names_the_limit_of_a_kernel(
     limited_by: str | None,
 ) -> None:
     event = shaped(1, 0, 10, 100_000, threads, registers=registers, shared=shared)
-    (row,) = view(run_on(tmp_path, [event], device), "kernel_occupancy")
+    (row,) = view(run_on([event], device), "kernel_occupancy")
     assert (row["active_blocks"], row["limited_by"]) == (blocks, limited_by)
     warps = -(-threads // 32)
     percent = 100 * blocks * warps * 32 / device["maxThreadsPerMultiprocessor"]
@@ -106,27 +104,27 @@ def test_limited_by_names_the_limit_of_a_kernel(
     assert math.isclose(row["waves"], 100_000 / device["numSms"] / blocks)
 
 
-def test_small_grids_limit_occupancy(tmp_path: Path) -> None:
+def test_small_grids_limit_occupancy() -> None:
     # 8 blocks of 256 threads are room for on each of 108: 54 blocks are half a block for each.
     events = [shaped(1, 0, 30, 54, 256, name="k"), shaped(2, 40, 10, 864, 256, name="k")]
-    (row,) = view(run_on(tmp_path, events, A100), "kernel_occupancy")
+    (row,) = view(run_on(events, A100), "kernel_occupancy")
     assert (row["count"], row["total_nanos"], row["limited_by"]) == (2, 40_000, "grid")
     assert math.isclose(row["achieved_percent"], (30 * 6.25 + 10 * 100) / 40, rel_tol=1e-6)
     assert math.isclose(row["waves"], (30 / 16 + 10) / 40, rel_tol=1e-6)
     # Of half of the time or less it is not what limits.
     events[0]["dur"] = 10
-    (row,) = view(run_on(tmp_path, events, A100), "kernel_occupancy")
+    (row,) = view(run_on(events, A100), "kernel_occupancy")
     assert (row["limited_by"], row["theoretical_percent"]) == (None, 100)
 
 
-def test_each_device_and_shape_has_a_row(tmp_path: Path) -> None:
+def test_each_device_and_shape_has_a_row() -> None:
     events = [
         shaped(1, 0, 0, 1000, 512, name="k"),
         shaped(2, 10, 5, 1000, 512, name="k", device=1),
         shaped(3, 20, 5, 1000, 256, name="k"),
         shaped(4, 30, 5, 1000, 256, name="k", device=2),
     ]
-    found = view(run_on(tmp_path, events, A100, RTX_4090), "kernel_occupancy")
+    found = view(run_on(events, A100, RTX_4090), "kernel_occupancy")
     picked = [(row["device"], row["block"], row["theoretical_percent"]) for row in found]
     # Nothing is known of the third device.
     assert sorted(picked, key=str) == [
@@ -136,11 +134,11 @@ def test_each_device_and_shape_has_a_row(tmp_path: Path) -> None:
         (2, "256,1,1", None),
     ]
     # The calculator is NVIDIA's.
-    (row,) = view(run_on(tmp_path, events[:1], MI250), "kernel_occupancy")
+    (row,) = view(run_on(events[:1], MI250), "kernel_occupancy")
     assert row["theoretical_percent"] is row["achieved_percent"] is row["limited_by"] is None
 
 
-def test_launches_without_shapes_have_no_rows(tmp_path: Path) -> None:
-    assert view(make_run(tmp_path, [kernel(1, 0, 10)]), "kernel_occupancy") == []
+def test_launches_without_shapes_have_no_rows() -> None:
+    assert view(make_run([kernel(1, 0, 10)]), "kernel_occupancy") == []
     assert view(recorded_run("mi250-rocm"), "kernel_occupancy") == []
     assert view(recorded_run("cpu-only-gloo"), "kernel_occupancy") == []

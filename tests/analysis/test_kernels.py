@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,9 +86,8 @@ def test_kernels_match_hta(name: str) -> None:
     assert sum(row["device_percent"] for row in ours) == pytest.approx(100)
 
 
-def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
+def test_kernels_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             gpu_span("gemm", 0, 2),
             gpu_span("gemm", 10, 4),
@@ -130,7 +128,7 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
     }
 
 
-def test_kernels_are_classified_by_name(tmp_path: Path) -> None:
+def test_kernels_are_classified_by_name() -> None:
     classes = {
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": (
             "communication"
@@ -149,13 +147,12 @@ def test_kernels_are_classified_by_name(tmp_path: Path) -> None:
         # A kernel of the program; a fill is an activity of that kind.
         "void Memset32Bit(float*)": "compute",
     }
-    run = make_run(tmp_path, [gpu_span(name, 10 * at, 1) for at, name in enumerate(classes)])
+    run = make_run([gpu_span(name, 10 * at, 1) for at, name in enumerate(classes)])
     assert {row["name"]: row["class"] for row in rows(run, "kernel_summary")} == classes
 
 
-def test_kernels_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_kernels_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         *[[host_span("aten::mm", 0, 5), gpu_span("gemm", 10, 1 + rank)] for rank in range(3)],
     )
     answer = rows(run, "kernel_summary")
@@ -163,9 +160,9 @@ def test_kernels_of_ranks_are_not_mixed(tmp_path: Path) -> None:
     assert found == {0: (1, 1000, 100), 1: (1, 2000, 100), 2: (1, 3000, 100)}
 
 
-def test_empty_runs_and_zero_durations_have_kernel_rows(tmp_path: Path) -> None:
+def test_empty_runs_and_zero_durations_have_kernel_rows() -> None:
     assert rows(recorded_run("cpu-only-gloo"), "kernel_summary") == []
-    (row,) = rows(make_run(tmp_path, [gpu_span("nothing", 0, 0)]), "kernel_summary")
+    (row,) = rows(make_run([gpu_span("nothing", 0, 0)]), "kernel_summary")
     assert (row["total_nanos"], row["device_percent"]) == (0, None)
 
 
@@ -206,9 +203,8 @@ def test_bandwidths_that_a_trace_gives_differ_by_its_rounding() -> None:
         assert theirs[0, row["name"][:11] if row["kind"] == "memcpy" else "Memset"] == row["count"]
 
 
-def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
+def test_copies_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             copy(0, 10, 1000),  # 1e8 bytes a second
             copy(5, 10, 4000, stream=8),  # 4e8, half of it beside the other: together busy for 15
@@ -241,9 +237,8 @@ def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
     assert found[1, TO_DEVICE]["bytes_per_second"] == pytest.approx(5e6)
 
 
-def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> None:
+def test_copies_without_duration_or_size_have_no_bandwidth() -> None:
     run = make_run(
-        tmp_path,
         [
             # HTA replaces a duration of 0 by 1 us, which gives a bandwidth that was not measured.
             copy(0, 0, 500),
@@ -269,9 +264,8 @@ def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> No
     assert [found[PEERS][column] for column in rates] == [0] * 4
 
 
-def test_copies_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_copies_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         *[[host_span("op", 0, 1), copy(10, 10, 100 + rank)] for rank in range(3)],
     )
     found = {row["rank"]: row["bytes"] for row in rows(run, "gpu_copies")}
@@ -307,9 +301,8 @@ def test_annotations_match_hta(name: str) -> None:
             assert row["stddev_nanos"] == pytest.approx(1000 * row_of_hta["stddev"], rel=1e-6)
 
 
-def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
+def test_annotations_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             annotation("forward", 0, 10),
             annotation("forward", 5, 10, stream=8),  # the same one on another stream: 15 in all
@@ -332,9 +325,8 @@ def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
     assert deviations[0, "forward"] == pytest.approx(1000 * math.sqrt(300))
 
 
-def test_annotations_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_annotations_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         *[[host_span("op", 0, 1), annotation("step", 10, 5 + rank)] for rank in range(3)],
     )
     found = {row["rank"]: row["total_nanos"] for row in rows(run, "gpu_annotations")}

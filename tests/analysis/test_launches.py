@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,7 +58,7 @@ def test_launches_on_amd_are_recognised() -> None:
     }
 
 
-def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
+def test_launches_match_hand_computed_values() -> None:
     events = [
         host_span("aten::mm", 0, 40),
         launch(1, 10, 5),
@@ -86,7 +85,7 @@ def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
         launch(8, 95, 100, name="cudaStreamSynchronize"),
         kernel(8, 96, 90, name="Stream Sync", category="cuda_sync"),
     ]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     ours = documented_rows(run, "launches", "SELECT * FROM {} ORDER BY correlation_id, start_nanos")
     times = ("launch_duration_nanos", "duration_nanos", "launch_delay_nanos", "queue_nanos")
     found = values(ours, "correlation_id", "launch_name", "name", "stream", *times, "launched")
@@ -104,10 +103,9 @@ def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
     assert all(row["end_nanos"] == row["start_nanos"] + row["duration_nanos"] for row in ours)
 
 
-def test_launches_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_launches_of_ranks_are_not_mixed() -> None:
     # The same correlation in two processes. HTA reads one rank at a time; a run has them all.
     run = make_run(
-        tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 0, 5), kernel(1, 30, 1)],
     )
@@ -162,7 +160,7 @@ def test_the_time_of_full_queues_of_every_stream(limit: int, full_streams: int) 
     assert len(analysis.get_time_spent_blocked_on_full_queue({0: series}, limit)) == 1
 
 
-def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
+def test_queues_match_hand_computed_values() -> None:
     events = [
         # Kernel 1 begins as launch 3 does: no change.
         launch(1, 0, 2),
@@ -190,7 +188,7 @@ def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
         launch(10, 2000, 50, name="cudaStreamSynchronize"),
         kernel(10, 2010, 40, name="Stream Sync", category="cuda_sync"),
     ]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     ours = documented_rows(
         run, "queue_length", "SELECT * FROM {} ORDER BY device, stream, time_nanos"
     )
@@ -219,7 +217,7 @@ def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
     ]
 
 
-def test_a_full_queue_is_counted_on_each_stream(tmp_path: Path) -> None:
+def test_a_full_queue_is_counted_on_each_stream() -> None:
     # 1025 launches, then their 1025 kernels from 2000 us on, one each microsecond, on two streams.
     # 1024 or more wait from 1023 us, that of launch 1024, to 2001 us, that of kernel 2; none does
     # from 3024 us, that of the last kernel. HTA would tell of the second stream only.
@@ -229,9 +227,7 @@ def test_a_full_queue_is_counted_on_each_stream(tmp_path: Path) -> None:
             number = start + n + 1
             events.append(launch(number, start + n, 0.5))
             events.append(kernel(number, start + 2000 + n, 0.5, stream=stream))
-    summaries = rows(
-        make_run(tmp_path, events), "queue_summary", "SELECT * FROM {} ORDER BY stream"
-    )
+    summaries = rows(make_run(events), "queue_summary", "SELECT * FROM {} ORDER BY stream")
     expected = {
         "max_length": 1025,
         "full_nanos": 978_000,
@@ -244,18 +240,17 @@ def test_a_full_queue_is_counted_on_each_stream(tmp_path: Path) -> None:
         assert row["full_percent"] == pytest.approx(100 * 978 / 3024)
 
 
-def test_queues_become_empty(tmp_path: Path) -> None:
+def test_queues_become_empty() -> None:
     # Two waited for 10 us each; between them nothing did, for 80 us.
     events = [launch(1, 0), kernel(1, 10, 1), launch(2, 90), kernel(2, 100, 1)]
-    (summary,) = rows(make_run(tmp_path, events), "queue_summary")
+    (summary,) = rows(make_run(events), "queue_summary")
     expected = {"max_length": 1, "mean_length": 0.2, "duration_nanos": 100_000}
     assert pick_columns(summary, expected) == pytest.approx(expected)
     assert summary["queued_nanos"] == 20_000
 
 
-def test_queues_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_queues_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 3, 5), kernel(1, 33, 1)],
     )
@@ -267,6 +262,6 @@ def test_queues_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_runs_without_launches_have_no_queues(tmp_path: Path, view: str) -> None:
+def test_runs_without_launches_have_no_queues(view: str) -> None:
     assert rows(recorded_run("cpu-only-gloo"), view) == []
-    assert rows(make_run(tmp_path, [kernel(1, 0, 5)]), view) == []
+    assert rows(make_run([kernel(1, 0, 5)]), view) == []

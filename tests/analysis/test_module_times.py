@@ -3,7 +3,6 @@ events, and with hand-computed values."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from analyses import documented_rows, make_run, recorded_run, values
@@ -67,8 +66,8 @@ EVENTS = [
 ]
 
 
-def test_backward_counts_for_the_modules_of_its_forward_operator(tmp_path: Path) -> None:
-    run = make_run(tmp_path, EVENTS)
+def test_backward_counts_for_the_modules_of_its_forward_operator() -> None:
+    run = make_run(EVENTS)
     calls = documented_rows(run, "autograd_calls", "SELECT * FROM {} ORDER BY start_nanos")
     assert values(calls, "name", "forward_name") == [
         ("ReluBackward0", "aten::relu"),
@@ -82,8 +81,8 @@ def test_backward_counts_for_the_modules_of_its_forward_operator(tmp_path: Path)
     ]
 
 
-def test_the_table_of_probing_has_the_backward_part_of_each_module(tmp_path: Path) -> None:
-    run = make_run(tmp_path, EVENTS)
+def test_the_table_of_probing_has_the_backward_part_of_each_module() -> None:
+    run = make_run(EVENTS)
     found = run.sql(
         "SELECT step, seq, module, stage, allocated, round(duration * 1e6) "
         "FROM python.torch_trace ORDER BY seq"

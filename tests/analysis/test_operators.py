@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,9 +86,8 @@ def test_operators_match_htas_aten_operators() -> None:
     assert sum(ours.values()) > 50
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             host_span("outer", 0, 100),
             launch(1, 5),
@@ -128,11 +126,10 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     }
 
 
-def test_launches_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
+def test_launches_of_two_threads_are_not_mixed() -> None:
     # HTA's get_aten_op_kernels_and_delay puts this launch under aten::other, an operator of another
     # thread that began last before it. It is of aten::mine.
     run = make_run(
-        tmp_path,
         [
             host_span("aten::mine", 0, 100, tid=1),
             launch(1, 50, tid=1),
@@ -143,10 +140,9 @@ def test_launches_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
     assert values(rows(run, VIEW), "path", "self_count") == [("aten::mine", 1)]
 
 
-def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
+def test_nested_operators_of_one_name_count_once() -> None:
     # What is launched inside is not added to its own operator twice.
     run = make_run(
-        tmp_path,
         [
             host_span("aten::to", 0, 100),
             host_span("aten::to", 10, 50),
@@ -158,11 +154,10 @@ def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
     assert found == {"aten::to": (1, 0), "aten::to/aten::to": (1, 1)}
 
 
-def test_of_nested_runtime_calls_the_outermost_launches(tmp_path: Path) -> None:
+def test_of_nested_runtime_calls_the_outermost_launches() -> None:
     # A call of the runtime and the driver's inside it share the number of the launch.
     shape: dict[str, Any] = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float"] * 2}
     run = make_run(
-        tmp_path,
         [
             step(1, 0, 200),
             host_span("aten::mm", 0, 100, **shape),
@@ -180,10 +175,9 @@ def test_of_nested_runtime_calls_the_outermost_launches(tmp_path: Path) -> None:
     assert values(rows(run, "roofline"), "name", "flops") == [("aten::mm", 128)]
 
 
-def test_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
+def test_ranks_and_devices_are_not_mixed() -> None:
     # The same context in all ranks, a row for each; two devices of a process together.
     run = make_run(
-        tmp_path,
         *[
             [
                 host_span("aten::mm", 0, 50, pid=100 + rank),
@@ -201,7 +195,7 @@ def test_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
     }
 
 
-def test_runs_without_devices_or_operators_have_no_rows(tmp_path: Path) -> None:
+def test_runs_without_devices_or_operators_have_no_rows() -> None:
     assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
     # No host: nothing is known of launches.
-    assert rows(make_run(tmp_path, [gpu_span("a", 0, 5, correlation=1)]), VIEW) == []
+    assert rows(make_run([gpu_span("a", 0, 5, correlation=1)]), VIEW) == []

@@ -11,7 +11,6 @@ from analyses import (
     Event,
     Row,
     by_column,
-    folder,
     host_span,
     kernel,
     launch,
@@ -51,8 +50,8 @@ def training(*, is_after: bool, steps: int = 10) -> list[Event]:
 
 
 def make_pair(path: Path) -> tuple[Run, Run]:
-    before = make_run(folder(path, "before"), training(is_after=False))
-    return before, make_run(folder(path, "after"), training(is_after=True))
+    before = make_run(training(is_after=False), folder=path / "before")
+    return before, make_run(training(is_after=True), folder=path / "after")
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +218,8 @@ def test_a_run_compared_with_itself_has_no_change(pair: tuple[Run, Run]) -> None
         assert same.renames.rows() == []
 
 
-def test_compare_accepts_runs_and_paths(tmp_path: Path) -> None:
-    pair = make_pair(tmp_path)
+def test_compare_accepts_runs_and_paths() -> None:
+    pair = make_pair(Path.cwd())
     opened_before = marey.compare(*pair)
     paths = [run.path for run in pair]
     for sides in ((paths[0], paths[1]), (Path(paths[0]), pair[1]), (pair[0], paths[1])):
@@ -250,8 +249,8 @@ def test_changes_within_the_tolerance_count_as_unchanged(pair: tuple[Run, Run]) 
         assert of_path["step/aten::relu"]["category"] == "added"
 
 
-def test_empty_runs_can_be_compared(pair: tuple[Run, Run], tmp_path: Path) -> None:
-    empty = make_run(tmp_path, [])
+def test_empty_runs_can_be_compared(pair: tuple[Run, Run]) -> None:
+    empty = make_run([])
     compared = marey.compare(pair[0], empty)
     assert set(compared.operations.column("category")) == {"removed"}
     assert compared.check("step_time>+3%").column("outcome") == ["inconclusive"]

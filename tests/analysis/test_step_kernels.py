@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from analyses import (
     HTA_WARNINGS,
     documented_rows,
@@ -45,9 +43,8 @@ def test_steps_match_htas_iterations() -> None:
     assert sorted(expected) == [4, 5, 6]
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             step(3, 100, 100),
             step(4, 200, 50),
@@ -84,7 +81,7 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     assert (first["start_nanos"], first["end_nanos"]) == (160_000, 227_000)
 
 
-def test_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_ranks_are_not_mixed() -> None:
     # Numbers of launches mean nothing in another process; nor do those of steps. Rank 2 launches
     # after its step.
     traces = [
@@ -95,12 +92,12 @@ def test_ranks_are_not_mixed(tmp_path: Path) -> None:
         ]
         for rank in range(3)
     ]
-    found = rows(make_run(tmp_path, *traces), VIEW)
+    found = rows(make_run(*traces), VIEW)
     assert values_by("rank", found, "number", "total_nanos") == {0: (0, 5000), 1: (1, 6000)}
 
 
-def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
+def test_empty_runs_have_no_rows() -> None:
     assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
     assert rows(recorded_run("critical-path-alexnet"), VIEW) == []  # no steps
-    assert rows(make_run(tmp_path, [kernel(1, 0, 5)]), VIEW) == []
-    assert rows(make_run(tmp_path, [step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches
+    assert rows(make_run([kernel(1, 0, 5)]), VIEW) == []
+    assert rows(make_run([step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches

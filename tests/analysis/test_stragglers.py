@@ -77,8 +77,8 @@ def ranks(*collectives: Collective, **more: Any) -> list[list[Event]]:
     return traces
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *ranks(*LATE))
+def test_the_view_matches_hand_computed_values() -> None:
+    run = make_run(*ranks(*LATE))
     ours = documented_rows(run, VIEW)
     counts = ("count", "complete_count", "last_count")
     times = ("delay_nanos", "mean_late_nanos", "max_late_nanos", "wait_nanos")
@@ -92,21 +92,20 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     assert {(row["process_group"], row["group_size"]) for row in ours} == {("0", 3)}
 
 
-def test_clock_offsets_make_no_straggler(tmp_path: Path) -> None:
+def test_clock_offsets_make_no_straggler() -> None:
     # The import puts clocks so that collectives end together; HTA compares clocks of hosts as they
     # are.
     traces = ranks(*LATE)
     for event in traces[0]:
         event["ts"] += 5000
-    found = rows(make_run(tmp_path, *traces), VIEW)
+    found = rows(make_run(*traces), VIEW)
     assert values_by("rank", found, "last_count") == {0: 0, 1: 2, 2: 1}
 
 
-def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
+def test_unmatched_collectives_are_ignored() -> None:
     # Rank 2 lacks the first, which two have of three; all have the second. Without numbers nothing
     # is matched, since files may begin in the middle of a job; nor what one rank alone has.
     run = make_run(
-        tmp_path,
         *ranks(
             (1, (100, 150, None)),
             (2, (300, 300, 340)),
@@ -132,8 +131,8 @@ def pairs(**said: str) -> list[list[Event]]:
     return traces
 
 
-def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
+def test_groups_of_one_name_with_other_ranks_are_distinct() -> None:
+    run = make_run(*pairs(**{"Process Group Ranks": "{}"}))
     ours = documented_rows(run, VIEW)
     assert values_by("rank", ours, "group_ranks", "count", "delay_nanos") == {
         0: ("0-1", 1, 0),
@@ -143,8 +142,8 @@ def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> Non
     }
 
 
-def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *pairs())
+def test_ambiguous_groups_are_counted_and_not_matched() -> None:
+    run = make_run(*pairs())
     ours = documented_rows(run, VIEW)
     found = values_by("rank", ours, "count", "ambiguous_count", "delay_nanos", "wait_nanos")
     assert found == dict.fromkeys(range(4), (0, 1, 0, 0))
@@ -155,9 +154,8 @@ def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
     assert lost == 4
 
 
-def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
+def test_groups_kinds_and_ties_are_distinguished() -> None:
     run = make_run(
-        tmp_path,
         *[
             [
                 host_span("op", 0, 1),
@@ -182,19 +180,19 @@ def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
     }
 
 
-def test_stragglers_match_hta(tmp_path: Path) -> None:
+def test_stragglers_match_hta() -> None:
     # Where HTA works (one clock, kernels by the old name, one stream), the rank that it puts first.
-    run = make_run(tmp_path, *ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
+    run = make_run(*ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
     worst = max(rows(run, VIEW), key=lambda row: row["delay_nanos"])
-    theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
+    theirs = hta(*[Path.cwd() / f"rank{rank}.json" for rank in range(3)])
     assert theirs.get_potential_stragglers(num_candidates=1) == [worst["rank"]] == [1]
 
 
-def test_new_nccl_kernel_names_are_recognised(tmp_path: Path) -> None:
+def test_new_nccl_kernel_names_are_recognised() -> None:
     # It looks for names that begin with ncclKernel, finds none, and takes the maximum of nothing.
-    run = make_run(tmp_path, *ranks(*LATE))
+    run = make_run(*ranks(*LATE))
     assert len(rows(run, VIEW)) == 3
-    theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
+    theirs = hta(*[Path.cwd() / f"rank{rank}.json" for rank in range(3)])
     with pytest.raises(ValueError, match="empty"):
         theirs.get_potential_stragglers(num_candidates=1)
 
@@ -225,18 +223,18 @@ def recorded(rank: int, number: int, state: str) -> dict[str, Any]:
     }
 
 
-def test_collectives_that_never_began_are_ignored(tmp_path: Path) -> None:
+def test_collectives_that_never_began_are_ignored() -> None:
     # Of what was only scheduled, the time is when it was asked for, not when it began: no lateness.
     paths = []
     for rank in range(2):
         states = enumerate(("completed", "started", "scheduled"), 1)
         entries = [recorded(rank, number, state) for number, state in states]
-        path = tmp_path / f"nccl_trace_rank_{rank}.json"
+        path = Path(f"nccl_trace_rank_{rank}.json")
         dump = {"version": "2.9", "pg_config": {}, "pg_status": {}, "entries": entries}
         path.write_text(json.dumps(dump))
         paths.append(path)
-    marey.import_files(paths, tmp_path / "job.marey")
-    answer = rows(open_run(tmp_path / "job.marey"), VIEW)
+    marey.import_files(paths, "job.marey")
+    answer = rows(open_run(Path("job.marey")), VIEW)
     assert values_by("rank", answer, "count", "last_count") == {0: (2, 0), 1: (2, 2)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from analyses import documented_rows, make_run
@@ -28,9 +27,8 @@ def event(name: str, category: str, begin: float, end: float, **arguments: Any) 
     return {**head, "ts": begin, "dur": end - begin, "args": arguments}
 
 
-def test_each_argument_of_an_operator_is_a_column(tmp_path: Path) -> None:
+def test_each_argument_of_an_operator_is_a_column() -> None:
     run = make_run(
-        tmp_path,
         [
             event("nn.Module: Outer_0", "python_function", 0, 100),
             event("nn.Module: Inner_0", "python_function", 10, 60),

@@ -46,9 +46,7 @@ MI250: Properties = {
 P100: Properties = {**V100, "name": "Tesla P100", "computeMajor": 6}
 
 
-def run_on(
-    folder: Path, events: list[Event], *devices: Properties, **metadata: str
-) -> marey.run.Run:
+def run_on(events: list[Event], *devices: Properties, **metadata: str) -> marey.run.Run:
     """Makes a run of a trace with these events, in microseconds, on these devices."""
     trace = {
         "schemaVersion": 1,
@@ -57,6 +55,6 @@ def run_on(
         "deviceProperties": [{"id": index, **device} for index, device in enumerate(devices)],
         "traceEvents": events,
     }
-    path = folder / "trace.json"
+    path = Path("trace.json")
     path.write_text(json.dumps(trace))
     return open_run(path)

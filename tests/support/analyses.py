@@ -72,12 +72,6 @@ def types(result: Result) -> dict[str, str]:
     return {field.name: str(field.type) for field in schema}
 
 
-def folder(path: Path, name: str) -> Path:
-    made_there = path / name
-    made_there.mkdir()
-    return made_there
-
-
 def compare_query(name: str) -> str:
     """Returns a query of the comparison."""
     return (ROOT / "crates" / "marey-analysis" / "compare" / f"{name}.sql").read_text()
@@ -125,8 +119,9 @@ def write(path: Path, events: list[Event], rank: int | None = None, ranks: int =
     return path
 
 
-def make_run(folder: Path, *traces: list[Event]) -> marey.run.Run:
+def make_run(*traces: list[Event], folder: Path = Path()) -> marey.run.Run:
     """Makes a run of traces with these events, one for each rank."""
+    folder.mkdir(exist_ok=True)
     if len(traces) == 1:
         return open_run(write(folder / "trace.json", traces[0]))
     paths = [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from analyses import (
     Event,
@@ -34,8 +32,8 @@ IDLE: list[Event] = [
 ]
 
 
-def test_idle_time_is_attributed_to_what_the_host_did(tmp_path: Path) -> None:
-    run = make_run(tmp_path, IDLE)
+def test_idle_time_is_attributed_to_what_the_host_did() -> None:
+    run = make_run(IDLE)
     operators, memory = findings_of(run, RULE)
     assert operators["subject"] == "host wait: operators"
     assert operators["severity"] == "medium"
@@ -58,7 +56,7 @@ def test_idle_time_is_attributed_to_what_the_host_did(tmp_path: Path) -> None:
     assert sum(row["impact_nanos"] for row in everything.values()) == 530_000
 
 
-def test_idle_time_is_split_at_span_boundaries(tmp_path: Path) -> None:
+def test_idle_time_is_split_at_span_boundaries() -> None:
     events = [
         step(0, 0, 1000),
         launch(1, 10),
@@ -69,7 +67,7 @@ def test_idle_time_is_split_at_span_boundaries(tmp_path: Path) -> None:
         launch(2, 510),
         kernel(2, 520, 80),
     ]
-    found = findings_of(make_run(tmp_path, events), RULE)
+    found = findings_of(make_run(events), RULE)
     assert values_by("subject", found, "impact_nanos") == {
         "host wait: memory allocation": 300_000,
         "host wait: outside operators": 69_000,
@@ -77,14 +75,13 @@ def test_idle_time_is_split_at_span_boundaries(tmp_path: Path) -> None:
     }
 
 
-def test_work_on_another_stream_hides_idle_time(tmp_path: Path) -> None:
+def test_work_on_another_stream_hides_idle_time() -> None:
     hidden = [*IDLE, launch(4, 30), kernel(4, 90, 600, stream=8)]
-    assert findings_of(make_run(tmp_path, hidden), RULE) == []
+    assert findings_of(make_run(hidden), RULE) == []
 
 
-def test_device_side_waits_are_not_blamed_on_the_host(tmp_path: Path) -> None:
+def test_device_side_waits_are_not_blamed_on_the_host() -> None:
     run = make_run(
-        tmp_path,
         [step(0, 0, 1000), launch(1, 1), launch(2, 5), kernel(1, 10, 90), kernel(2, 400, 9)],
     )
     columns = ("subject", "impact_nanos", "gain_nanos", "confidence", "host_span")
@@ -92,22 +89,22 @@ def test_device_side_waits_are_not_blamed_on_the_host(tmp_path: Path) -> None:
     assert values(findings_of(run, RULE), *columns) == [expected]
 
 
-def test_idle_time_outside_of_steps_is_ignored(tmp_path: Path) -> None:
+def test_idle_time_outside_of_steps_is_ignored() -> None:
     # Two steps from 200 µs on: 100 of the 520 µs were before.
     late = [event for event in IDLE if not event["name"].startswith("ProfilerStep")]
-    run = make_run(tmp_path, [*late, step(0, 200, 300, tid=200), step(1, 500, 500, tid=200)])
+    run = make_run([*late, step(0, 200, 300, tid=200), step(1, 500, 500, tid=200)])
     memory, operators = sorted(findings_of(run, RULE), key=lambda row: str(row["subject"]))
     assert memory["impact_nanos"] == 100_000
     assert operators["impact_nanos"] == 101_000
     assert operators["impact_percent"] == pytest.approx(100 * 202 / 800)
 
 
-def test_devices_and_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_devices_and_ranks_are_not_mixed() -> None:
     other = [
         {**event, "args": {**event["args"], "device": 1}} if event["cat"] == "kernel" else event
         for event in IDLE
     ]
-    rows = findings_of(make_run(tmp_path, IDLE, other), RULE)
+    rows = findings_of(make_run(IDLE, other), RULE)
     assert {(row["rank"], row["device"], row["subject"], row["impact_nanos"]) for row in rows} == {
         (0, 0, "host wait: operators", 292_000),
         (0, 0, "host wait: memory allocation", 200_000),
@@ -122,14 +119,14 @@ def test_devices_and_ranks_are_not_mixed(tmp_path: Path) -> None:
         launch(6, 700),
         kernel(6, 710, 9, device=1),
     ]
-    found = findings_of(make_run(tmp_path, events), RULE)
+    found = findings_of(make_run(events), RULE)
     by_device = values_by(("device", "subject"), found, "impact_nanos")
     assert by_device[0, "host wait: operators"] == 292_000
     assert by_device[1, "host wait: operators"] == 293_000  # and the launch at 700 µs
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, IDLE)
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(IDLE)
     assert severities(run, RULE, high_percent=25.0) == ["high", "medium"]
     assert severities(run, RULE, medium_percent=25.0) == ["medium", "low"]
     assert severities(run, RULE, min_percent=25.0) == ["medium"]
@@ -155,5 +152,5 @@ def test_all_idle_time_has_a_cause() -> None:
     assert sum(row["impact_nanos"] for row in rows) * 3 == pytest.approx(idle, rel=0.001)
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, RULE)
+def test_no_findings_without_data() -> None:
+    check_no_findings_without_data(RULE)

@@ -26,9 +26,9 @@ def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) 
     return events
 
 
-def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
+def test_short_kernels_wait_for_launches() -> None:
     # Kernels of 10 µs every 50 µs: 9 gaps of 40 µs in 700 µs.
-    (row,) = findings_of(make_run(tmp_path, launches(10)), RULE)
+    (row,) = findings_of(make_run(launches(10)), RULE)
     assert (row["subject"], row["severity"], row["confidence"]) == ("device 0", "high", "likely")
     assert row["impact_nanos"] == 360_000
     assert row["impact_percent"] == pytest.approx(100 * 360 / 700)
@@ -38,8 +38,8 @@ def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
     assert row["operator_percent"] == pytest.approx(100)
 
 
-def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
-    trace = write(tmp_path / "trace.json", launches(10))
+def test_gpu_idle_and_launch_bound_report_their_overlap() -> None:
+    trace = write(Path("trace.json"), launches(10))
     report = json.loads(marey_stdout("analyze", trace, "-f", "json"))
     overlaps = {
         finding["rule"]: {(other["rule"], other["nanos"]) for other in finding["overlaps"]}
@@ -57,36 +57,36 @@ def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
         assert any("launch_bound of device 0 (up to 360 µs)" in line for line in said), form
 
 
-def test_long_kernels_are_no_finding(tmp_path: Path) -> None:
+def test_long_kernels_are_no_finding() -> None:
     # As long as the cycle: no gaps.
-    assert findings_of(make_run(tmp_path, launches(50)), RULE) == []
+    assert findings_of(make_run(launches(50)), RULE) == []
 
 
-def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
+def test_one_long_wait_is_not_a_slow_launch() -> None:
     # The device is idle for 40 % of the step, but the median launch comes early enough.
     events = launches(60)
     late = 600 + 300
     events[0] = step(0, 0, 1000)
     events += [host_span("aten::slow", 500, 400), launch(99, late), kernel(99, late + 6, 50)]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     (idle,) = findings_of(run, "gpu_idle")
     assert idle["subject"] == "host wait: operators"
     assert findings_of(run, RULE) == []
 
 
-def test_a_synchronisation_is_not_a_launch(tmp_path: Path) -> None:
+def test_a_synchronisation_is_not_a_launch() -> None:
     events = launches(10)
     waits = [
         host_span("cudaStreamSynchronize", 50 * number + 22, 27, category="cuda_runtime")
         for number in range(10)
     ]
-    (row,) = findings_of(make_run(tmp_path, [*events, *waits]), RULE, min_operator_percent=0.0)
+    (row,) = findings_of(make_run([*events, *waits]), RULE, min_operator_percent=0.0)
     # Of 40 µs between kernels (36 to 76), synchronising takes 36 to 49 and 72 to 76.
     assert row["impact_nanos"] == 9 * (40 - 17) * 1000
     assert row["operator_percent"] == pytest.approx(100 * 23 / 40)
 
 
-def test_a_graph_is_one_launch(tmp_path: Path) -> None:
+def test_a_graph_is_one_launch() -> None:
     events = launches(10)
     # Each call launches 4 more kernels of 10 µs: 50 µs of work in a cycle of 50 µs, in gaps of 0.
     graph = [
@@ -94,13 +94,13 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
         for number in range(10)
         for node in range(1, 4)
     ]
-    (row,) = findings_of(make_run(tmp_path, [*events, *graph]), RULE)
+    (row,) = findings_of(make_run([*events, *graph]), RULE)
     assert (row["launch_count"], row["work_nanos"]) == (10, 40_000)
     assert row["impact_nanos"] == 9 * 10_000
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, launches(10))
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(launches(10))
     assert severities(run, RULE, high_percent=52.0) == ["medium"]
     assert severities(run, RULE, high_percent=60.0, medium_percent=52.0) == ["low"]
     assert severities(run, RULE, min_percent=52.0) == []
@@ -122,5 +122,5 @@ def test_findings_of_recorded_traces() -> None:
     assert findings_of(recorded_run("critical-path-alexnet"), RULE) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, RULE)
+def test_no_findings_without_data() -> None:
+    check_no_findings_without_data(RULE)
