@@ -17,7 +17,14 @@ import marey
 import marey.torch
 import pytest
 from marey import _native, _torch_memory
-from programs import DEADLINE_SECS, marey_command, marey_stdout, run_command, run_marey
+from programs import (
+    DEADLINE_SECS,
+    marey_command,
+    marey_stdout,
+    run_command,
+    run_marey,
+    write_program,
+)
 from torch_devices import MIB, Device
 from torch_programs import PRELUDE
 from trace_files import run_rows
@@ -45,7 +52,7 @@ for step in range(30):
 
 
 def analysis_of(program: str) -> str:
-    Path("program.py").write_text(program)
+    write_program(program)
     path = "train.marey"
     run_marey("run", "-d", "trace", "--memory", "-o", path, "program.py")
     return marey_stdout("analyze", path)
@@ -365,7 +372,7 @@ def test_memory_events_of_the_profiler_have_the_node_of_their_operator() -> None
 
 
 def test_the_switch_of_the_command_needs_the_hooks() -> None:
-    Path("program.py").write_text("")
+    write_program("")
     done = marey_command("run", "--memory", "--no-torch", "program.py")
     assert done.exit_code == 2
     assert "--memory needs the hooks that --no-torch leaves out" in done.stderr
@@ -373,7 +380,7 @@ def test_the_switch_of_the_command_needs_the_hooks() -> None:
 
 def test_a_project_may_record_memory_by_default() -> None:
     Path("pyproject.toml").write_text("[tool.marey]\nmemory = true\n")
-    Path("program.py").write_text(PRELUDE + "net(x)\n")
+    write_program(PRELUDE + "net(x)\n")
     run_marey("run", "-o", "out.hatchet", "program.py")
     metrics = json.loads(Path("out.hatchet").read_text())
     assert "memory host (bytes)" in str(metrics)

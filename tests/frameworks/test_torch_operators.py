@@ -23,7 +23,7 @@ import pytest
 from marey import _torch_operators
 from marey._torch_fields import KNOWN, UNKNOWN, Fields
 from marey._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS
-from programs import marey_command, run_command, run_marey
+from programs import marey_command, run_command, run_marey, write_program
 from threads import run_in_threads
 from torch_programs import GPT, PRELUDE, Shape, shape
 from trace_files import run_rows
@@ -557,9 +557,8 @@ def test_a_version_that_fails_its_trial_is_named(monkeypatch: pytest.MonkeyPatch
         marey.torch.disable()
 
 
-def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(PRELUDE + "train(net, torch.optim.SGD(net.parameters(), lr=0.1), x)\n")
+def test_the_command_records_operators_below_modules() -> None:
+    script = write_program(PRELUDE + "train(net, torch.optim.SGD(net.parameters(), lr=0.1), x)\n")
     plain = run_command(sys.executable, script)
     done = run_marey("run", "--operators", "-o", "out.hatchet", script)
     assert done.stdout == plain.stdout
@@ -627,9 +626,8 @@ for workers in (0, 2):
 """
 
 
-def test_batches_are_recorded_where_they_are_loaded_and_awaited(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(LOADER)
+def test_batches_are_recorded_where_they_are_loaded_and_awaited() -> None:
+    script = write_program(LOADER)
     arguments = ["--operators", "-d", "trace", "-o", "out.marey"]
     run_marey("run", *arguments, script)
     counts = marey.open("out.marey").sql(
@@ -655,9 +653,8 @@ def test_loading_is_not_hooked_after_the_end() -> None:
         assert torch.utils.data._utils.fetch._MapDatasetFetcher.fetch is fetch
 
 
-def test_a_project_may_switch_operators_on(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text("import torch\ntorch.relu(torch.ones(1))\n")
+def test_a_project_may_switch_operators_on() -> None:
+    script = write_program("import torch\ntorch.relu(torch.ones(1))\n")
     Path("pyproject.toml").write_text("[tool.marey]\noperators = true\n")
     run_marey("run", script)
     tree = shape(json.loads(Path("program.hatchet").read_text())[0])

@@ -16,7 +16,7 @@ import pytest
 from gpu_programs import run as run_on_double
 from marey import _native, _torch_operators
 from marey._torch_inputs import UNKNOWN_INPUTS
-from programs import run_marey
+from programs import run_marey, write_program
 from threads import run_in_threads
 from torch_programs import PRELUDE
 from trace_files import run_rows
@@ -350,18 +350,16 @@ def test_operators_of_fifty_threads_have_their_own_shapes() -> None:
     assert operators(session)["aten::tanh"]["flops32"] == 20 * sum(range(1, 51))
 
 
-def test_the_command_records_shapes(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(PRELUDE + "net(x)\n")
+def test_the_command_records_shapes() -> None:
+    script = write_program(PRELUDE + "net(x)\n")
     arguments = ["-d", "trace", "--operators", "--shapes", "all", "-o", "out.marey"]
     run_marey("run", *arguments, script)
     linear = [args["Input Dims"] for name, args in spans("out.marey") if name == "aten::linear"]
     assert linear == [[[2, 4], [4, 4], [4]]] * 2 + [[[2, 4], [1, 4], [1]]]
 
 
-def test_a_project_may_switch_shapes_off(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text("import torch\nfor _ in range(2000):\n    torch.relu(torch.ones(1))\n")
+def test_a_project_may_switch_shapes_off() -> None:
+    script = write_program("import torch\nfor _ in range(2000):\n    torch.relu(torch.ones(1))\n")
     Path("pyproject.toml").write_text('[tool.marey]\noperators = true\nshapes = "off"\n')
     run_marey("run", "-d", "trace", "-o", "out.marey", script)
     assert spans("out.marey") == []

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paths import ROOT
-from programs import DEADLINE_SECS, marey_stdout, run_command
+from programs import DEADLINE_SECS, marey_stdout, run_command, write_program
 
 GPT = ROOT / "examples" / "train_gpt.py"
 
@@ -64,15 +64,13 @@ class Outcome(NamedTuple):
     scopes: Shape
 
 
-def profile(tmp_path: Path, source: str, *args: str) -> Outcome:
+def profile(source: str, *args: str) -> Outcome:
     """Runs `PRELUDE` and the source under `marey run`, which must succeed."""
-    script = tmp_path / "program.py"
-    script.write_text(PRELUDE + textwrap.dedent(source))
-    return profile_script(tmp_path, script, *args)
+    return profile_script(write_program(PRELUDE + textwrap.dedent(source)), *args)
 
 
-def profile_script(tmp_path: Path, script: Path, *args: str) -> Outcome:
-    path = tmp_path / "out.hatchet"
+def profile_script(script: Path, *args: str) -> Outcome:
+    path = Path("out.hatchet")
     done = _server().run(["marey", "run", "-o", str(path), str(script), *args])
     assert done.returncode == 0, done.stderr
     return Outcome(done.stdout, done.stderr, shape(json.loads(path.read_text())[0]))
