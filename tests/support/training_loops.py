@@ -31,13 +31,18 @@ def run_epochs(profiler: TrainingProfiler, epochs: int, *, millis: float = 0.0) 
         profiler.callback.on_epoch_end(epoch, loss=1.0)
 
 
+def analysed(profiler: TrainingProfiler) -> ProfileAnalyzer:
+    """Saves a profile and returns its analysis."""
+    path = profiler.save(FILE)
+    assert path is not None
+    return ProfileAnalyzer(path)
+
+
 def saved(config: ProfilerConfig, epochs: int = 12, *, millis: float = 0.0) -> ProfileAnalyzer:
     """Returns the analysis of a loop without PyTorch."""
     profiler = TrainingProfiler(config)
     run_epochs(profiler, epochs, millis=millis)
-    path = profiler.save(FILE)
-    assert path is not None
-    return ProfileAnalyzer(path)
+    return analysed(profiler)
 
 
 class Trainer:

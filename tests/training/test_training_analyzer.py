@@ -18,7 +18,7 @@ from marey.training import (
 )
 from marey.training.bottleneck import MemoryPoint, severity, trend
 from paths import ROOT
-from training_loops import FILE, run_epochs, saved, spin, trained
+from training_loops import analysed, run_epochs, saved, spin, trained
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 
@@ -32,8 +32,7 @@ def test_operations_add_up_to_all_of_the_time() -> None:
             spin(1)
             with profiler.profile_region("inner"):
                 spin(2)
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     found = analyzer.get_top_operations()
     assert found == sorted(found, key=lambda each: -each["total_ms"])
     operations = {each["name"]: each for each in found}

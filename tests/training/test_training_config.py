@@ -11,7 +11,7 @@ import marey.torch
 import pytest
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
 from trace_files import run_rows
-from training_loops import FILE, kinds, run_epochs, saved, trained, walk_files
+from training_loops import FILE, analysed, kinds, run_epochs, saved, trained, walk_files
 
 torch = pytest.importorskip("torch")
 
@@ -174,7 +174,7 @@ class Event:
         self.time_ms = Event.clock_ms
         self.queries = 0
 
-    def run_rows(self) -> bool:
+    def query(self) -> bool:
         self.queries += 1
         return self.queries > 1
 
@@ -228,9 +228,8 @@ def test_inner_regions_have_their_own_gpu_time(cuda: list[str]) -> None:
     profiler = TrainingProfiler(ON_GPU)
     with profiler.profile_region("outer"), profiler.profile_region("inner"):
         pass
-    profiler.save(FILE)
     # Two events of the inner region lie between those of the outer one.
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     assert gpu_ms(analyzer) == {"outer": 6.0, "inner": 2.0}
     assert analyzer.get_summary()["gpu_time_ms"] == 6.0
 
@@ -243,8 +242,7 @@ def test_regions_with_gpu_times_are_decorators(cuda: list[str]) -> None:
         return value + 1
 
     assert [work(1), work(2)] == [2, 3]
-    profiler.save(FILE)
-    assert gpu_ms(ProfileAnalyzer(FILE)) == {"work": 4.0}
+    assert gpu_ms(analysed(profiler)) == {"work": 4.0}
 
 
 def test_a_decorator_that_was_made_before_cuda_was_used_has_gpu_times(
@@ -259,16 +257,14 @@ def test_a_decorator_that_was_made_before_cuda_was_used_has_gpu_times(
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     work()
-    profiler.save(FILE)
-    assert gpu_ms(ProfileAnalyzer(FILE)) == {"work": 2.0}
+    assert gpu_ms(analysed(profiler)) == {"work": 2.0}
 
 
 def test_the_gpu_time_of_a_region_in_one_of_the_same_name_counts_once(cuda: list[str]) -> None:
     profiler = TrainingProfiler(ON_GPU)
     with profiler.profile_region("block"), profiler.profile_region("block"):
         pass
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     assert gpu_ms(analyzer) == {"block": 6.0}
     assert analyzer.get_summary()["gpu_time_ms"] == 6.0
 
@@ -277,8 +273,7 @@ def test_a_region_with_a_slash_in_its_name_has_its_gpu_time(cuda: list[str]) -> 
     profiler = TrainingProfiler(ON_GPU)
     with profiler.profile_region("train/forward"), profiler.profile_region("train"):
         pass
-    profiler.save(FILE)
-    assert gpu_ms(ProfileAnalyzer(FILE)) == {"train/forward": 6.0, "train": 2.0}
+    assert gpu_ms(analysed(profiler)) == {"train/forward": 6.0, "train": 2.0}
 
 
 def test_cuda_sync_per_epoch_waits_once_per_recorded_epoch(cuda: list[str]) -> None:

@@ -10,7 +10,7 @@ from marey import _torch_memory
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
 from torch_devices import MIB, Device
 from trace_files import run_rows
-from training_loops import FILE
+from training_loops import FILE, analysed
 
 torch = pytest.importorskip("torch")
 
@@ -75,8 +75,7 @@ def test_memory_of_a_gpu_has_a_peak_and_leaks_in_epochs_that_were_not_recorded(
         device.allocate(50 + leaks_mib)
         device.allocate(-50)
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     summary = analyzer.get_summary()
     recorded_peak = (
         150 * MIB + max(epoch.number for epoch in analyzer.data.epochs) * leaks_mib * MIB

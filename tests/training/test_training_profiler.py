@@ -27,7 +27,7 @@ from marey.training.bottleneck import Bottleneck, BottleneckType
 from programs import Live, run_program, run_well
 from threads import run_in_threads
 from trace_files import run_rows
-from training_loops import FILE, Trainer, kinds, run_epochs, walk_files
+from training_loops import FILE, Trainer, analysed, kinds, run_epochs, walk_files
 
 torch = pytest.importorskip("torch")
 
@@ -46,6 +46,12 @@ def counts(path: str = FILE) -> dict[str, int]:
     """Returns the number of calls by path, without those of modules and PyTorch."""
     rows = run_rows(path, "SELECT path, count FROM flame WHERE kind IN ('scope', 'step')")
     return {path: count for path, count in rows if count}
+
+
+def saved_counts(profiler: TrainingProfiler) -> dict[str, int]:
+    """Saves a profile and returns its counts."""
+    profiler.save(FILE)
+    return counts()
 
 
 def test_importing_marey_does_not_import_training() -> None:
@@ -122,9 +128,8 @@ def test_hugging_face_s_trainer_calls_the_callback() -> None:
     transformers.Trainer(
         Model(), arguments, train_dataset=data, callbacks=[profiler.callback]
     ).train()
-    profiler.save(FILE)
-    assert counts()["epoch"] == 2
-    assert counts()["epoch/step"] == 6
+    found = saved_counts(profiler)
+    assert (found["epoch"], found["epoch/step"]) == (2, 6)
 
 
 @pytest.mark.filterwarnings("ignore")  # of Lightning, about data loaders without workers
@@ -153,9 +158,8 @@ def test_lightning_s_trainer_calls_the_callback() -> None:
         callbacks=[profiler.callback],
     )
     trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2))
-    profiler.save(FILE)
-    assert counts()["epoch"] == 2
-    assert counts()["epoch/step"] == 6
+    found = saved_counts(profiler)
+    assert (found["epoch"], found["epoch/step"]) == (2, 6)
 
 
 def test_keras_s_trainer_calls_the_callback() -> None:
@@ -204,8 +208,7 @@ def test_steps_are_those_of_the_optimizer() -> None:
                 trainer.step()
             profiler.callback.on_batch_end()
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    found = counts()
+    found = saved_counts(profiler)
     assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 12, 12)
 
 
@@ -220,8 +223,7 @@ def test_batches_are_steps_after_an_epoch_in_which_no_optimizer_of_pytorch_was_u
                 pass
             profiler.callback.on_batch_end()
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    found = counts()
+    found = saved_counts(profiler)
     assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 1 + 4 + 4, 12)
 
 
@@ -252,8 +254,7 @@ def test_step_separates_epochs_in_a_loop_without_a_trainer() -> None:
             with profiler.profile_region("work"):
                 pass
             profiler.step()
-    profiler.save(FILE)
-    assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 4
+    assert analysed(profiler).get_summary()["total_epochs"] == 4
     found = counts()
     assert found["work"] == 1  # before the first call of `step`
     assert found["epoch/step/work"] == 4
@@ -298,8 +299,7 @@ def test_regions_are_decorators_and_nest_and_keep_exceptions() -> None:
     for _ in range(2):
         with pytest.raises(RuntimeError, match="failed"):
             outer()
-    profiler.save(FILE)
-    assert counts() == {"outer": 2, "outer/inner": 2}
+    assert saved_counts(profiler) == {"outer": 2, "outer/inner": 2}
 
 
 def test_a_decorator_begins_a_recording_with_each_first_call() -> None:
@@ -324,8 +324,7 @@ def test_a_region_without_a_text_as_name_is_an_error() -> None:
         profiler.profile_region(5)
     with profiler.profile_region("work"):
         pass
-    profiler.save(FILE)
-    assert counts() == {"work": 1}
+    assert saved_counts(profiler) == {"work": 1}
 
 
 def test_save_contains_what_earlier_saves_contained() -> None:
@@ -342,8 +341,7 @@ def test_save_replaces_an_earlier_file() -> None:
     profiler = TrainingProfiler(dataclasses.replace(ALL, export_chrome_trace=True))
     for expected in (2, 4):
         run_epochs(profiler, 2)
-        profiler.save(FILE)
-        assert counts()["epoch"] == expected
+        assert saved_counts(profiler)["epoch"] == expected
 
 
 def test_two_profilers_one_after_the_other_are_apart() -> None:
@@ -376,8 +374,7 @@ def test_a_file_that_cannot_be_written_keeps_the_recording() -> None:
     Path("folder.pt").mkdir()
     with pytest.raises(OSError, match=r"marey pack failed: .*folder\.pt"):
         profiler.save("folder.pt")
-    profiler.save(FILE)
-    assert counts()["epoch"] == 2
+    assert saved_counts(profiler)["epoch"] == 2
 
 
 def test_a_full_disk_leaves_the_old_files_and_a_later_save_has_all() -> None:
@@ -542,8 +539,7 @@ def test_a_session_that_the_program_ends_is_started_anew() -> None:
     run_epochs(profiler, 2)
     marey.finalize()
     run_epochs(profiler, 3)
-    profiler.save(FILE)
-    assert counts()["epoch"] == 5
+    assert saved_counts(profiler)["epoch"] == 5
 
 
 def test_a_child_process_that_is_forked_leaves_the_parent_s_recording_alone() -> None:
@@ -660,8 +656,7 @@ def test_the_first_regions_of_two_threads_start_one_session(
 
     run_in_threads(*[work] * 2)
     assert seen == [1, 1]
-    profiler.save(FILE)
-    assert counts() == {"work": 2}
+    assert saved_counts(profiler) == {"work": 2}
 
 
 def test_validation_in_an_epoch_is_counted_once() -> None:
@@ -673,8 +668,7 @@ def test_validation_in_an_epoch_is_counted_once() -> None:
         trainer.net(trainer.inputs)
         profiler.callback.on_validation_end()
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     operations = analyzer.get_top_operations(1000)
     assert {"validation", "epoch"} <= {operation["name"] for operation in operations}
     exclusive_ms = sum(operation["total_ms"] for operation in operations)
