@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from programs import marey_stdout, query, run_command, run_marey, run_program
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAM = """
 import sys
 import marey

@@ -22,8 +22,6 @@ from marey._torch_inputs import InputFields
 from marey._torch_operators import Support
 from programs import Outcome, run_command, run_program, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 TORCH = """\
 import types
 __version__ = "2.9.0"
@@ -54,7 +52,7 @@ _cli.main()
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hides the driver, NVML and variables of other tools, also on machines that have them."""
     for name in list(os.environ):
         if name.startswith("MAREY_") and name not in ("MAREY_REPLAY_LIB", "MAREY_REPLAY_NVML_LIB"):

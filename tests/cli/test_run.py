@@ -11,19 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from scripts import (
-    RUN,
-    SCRIPTS,
-    Outcome,
-    assert_same,
-    outcome,
-    profiles,
-    run,
-    run_both,
-    write,
-)
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from scripts import RUN, SCRIPTS, Outcome, assert_same, outcome, profiles, run, run_both, write
 
 
 @pytest.mark.parametrize("source", SCRIPTS.values(), ids=SCRIPTS)

@@ -20,10 +20,8 @@ LIB = cpp_programs.PACKAGE / "lib"
 
 
 @pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_LIB", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
+def _no_named_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MAREY_LIB", raising=False)
 
 
 def output(*command: str | Path, **env: str) -> str:

@@ -10,8 +10,6 @@ import pytest
 from cpp_programs import Report, Trace, compile_program, run_case
 from replay import environment
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAMS = Path(__file__).parent / "programs"
 SCRIPT = """clock real
 launch gemm grid 4,2 block 128 registers 32 duration 500 stream 13

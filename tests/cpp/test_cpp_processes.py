@@ -10,8 +10,6 @@ import pytest
 from cpp_programs import LIBRARY, Report, Trace, compile_program, newest, run_case
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAMS = Path(__file__).parent / "programs"
 
 

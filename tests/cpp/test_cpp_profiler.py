@@ -13,8 +13,6 @@ from cpp_programs import Report, Trace, compile_program, environment, run_case
 from profiles import counts, tree
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAMS = Path(__file__).parent / "programs"
 
 

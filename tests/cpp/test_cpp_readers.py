@@ -84,10 +84,7 @@ def test_hta_reads_steps_shapes_and_launches(trace: Path) -> None:
     assert gemm == pytest.approx(10, abs=4), "HTA rounds starts and ends to microseconds"
 
 
-def test_marey_imports_and_analyses_it(
-    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_marey_imports_and_analyses_it(trace: Path) -> None:
     marey_stdout("import", trace / "trace.json", "-o", "run.marey")
     with marey.open("run.marey") as run:
         spans: list[tuple[Any, ...]] = run.sql(

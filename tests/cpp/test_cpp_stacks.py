@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import marey
-import pytest
 from cpp_programs import Report, Trace, compile_program, run_case
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCE = PROGRAMS / "stacks.cpp"

@@ -10,8 +10,6 @@ import pytest
 from cpp_programs import Report, compile_program, run_case
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 SOURCE = Path(__file__).parent / "programs" / "tensors.cpp"
 EIGEN = Path("/usr/include/eigen3")
 

@@ -17,13 +17,6 @@ from trace_files import run_rows
 MIXED = cpp_programs.SOURCES / "mixed"
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def python_options() -> tuple[str, ...]:
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").exists():

@@ -17,13 +17,6 @@ PLUGINS = cpp_programs.SOURCES / "proton" / "plugins.cpp"
 EXTENSION = cpp_programs.EXAMPLES / "proton_extension.cpp"
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cpp_programs.compile_program(tmp_path_factory.mktemp("sessions") / "program", SESSIONS)

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from cpp_programs import HEADERS, Report, Trace, compile_program, run_case
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAMS = Path(__file__).parent / "programs"
 OF_ALL_SCOPES = {"External id", "Record function id", "Ev Idx"}
 

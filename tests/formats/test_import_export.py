@@ -19,8 +19,6 @@ from programs import run_well
 from run_programs import COUNTS, record_in
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Two operators, one inside the other, in microseconds.
 EVENTS = [
     {"ph": "X", "cat": "cpu_op", "name": "outer", "pid": 7, "tid": 1, "ts": 10, "dur": 8},

@@ -18,11 +18,8 @@ from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    # What the libraries warn of, about each other and about data loaders without workers.
-    pytest.mark.filterwarnings("ignore"),
-]
+# What the libraries warn of, about each other and about data loaders without workers.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 EPOCHS = 2
 BATCHES = 3

@@ -16,8 +16,6 @@ from trace_files import run_rows
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 RANKS = 4
 STEPS = 6
 LATE_S = 0.1

@@ -7,8 +7,6 @@ from torch_programs import net_scopes, profile, run_plain
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_enable_does_not_import_torch() -> None:
     run_plain(

@@ -17,8 +17,6 @@ from torch_programs import run_plain, shape
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.mark.parametrize("address", [0, 8, 1 << 46, 1 << 63, (1 << 64) - 8])
 def test_a_guess_at_memory_that_is_not_there_finds_nothing(address: int) -> None:

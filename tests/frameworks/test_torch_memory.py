@@ -31,8 +31,6 @@ from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 MB = 1_000_000
 
 # Leaks, from the command line.

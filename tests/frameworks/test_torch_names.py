@@ -12,8 +12,6 @@ torch = pytest.importorskip("torch")
 
 from marey import _torch_names  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_a_module_in_two_roots_has_the_name_of_the_root_that_calls() -> None:
     scopes = profile(

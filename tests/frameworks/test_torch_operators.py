@@ -30,8 +30,6 @@ from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 # Never freed: PyTorch 2.12 compiles nothing after an operator that it has listed is gone.
 LIBRARY = torch.library.Library("marey_tests", "DEF")

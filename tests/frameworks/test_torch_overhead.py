@@ -24,8 +24,6 @@ torch = pytest.importorskip("torch")
 # `torch.optim` has no attribute for this submodule.
 optimizers = importlib.import_module("torch.optim.optimizer")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 CYCLE_STEPS = FIRST_RECORDED_STEPS + BASELINE_STEPS
 
 PROGRAM = """

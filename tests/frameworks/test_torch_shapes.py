@@ -23,14 +23,11 @@ from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    pytest.mark.skipif(
-        _torch_operators.find_support(torch.__version__, torch.version.git_version).inputs
-        == UNKNOWN_INPUTS,
-        reason="the fields with the inputs are unknown in this version",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    _torch_operators.find_support(torch.__version__, torch.version.git_version).inputs
+    == UNKNOWN_INPUTS,
+    reason="the fields with the inputs are unknown in this version",
+)
 
 Metrics = dict[str, Any]
 

@@ -18,8 +18,6 @@ from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Snapshots of CUDA's allocator, by a double of PyTorch's.
 
 FRAME = {"filename": "/app/train.py", "line": 7, "name": "<module>"}

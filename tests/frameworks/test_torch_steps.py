@@ -10,8 +10,6 @@ from torch_programs import Shape, net_scopes, profile
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_modules_backward_and_optimizer_nest_in_the_step() -> None:
     scopes = profile(

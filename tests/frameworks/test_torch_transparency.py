@@ -12,8 +12,6 @@ from torch_programs import GPT, PRELUDE, Shape, net_scopes, profile, profile_scr
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 MINOR = _torch_operators.minor_of(torch.__version__) or (0, 0)
 
 

@@ -23,8 +23,6 @@ from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.fixture(autouse=True)
 def hooks() -> Iterator[None]:

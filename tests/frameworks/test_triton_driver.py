@@ -6,12 +6,9 @@ import os
 import textwrap
 from pathlib import Path
 
-import pytest
 from profiles import counts, find, metrics, tree
 from programs import run_program
 from replay import environment
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 KERNEL = """
 import ctypes

@@ -11,8 +11,6 @@ from paths import SUPPORT
 from profiles import counts, find, metrics, tree
 from programs import Outcome, run_program
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 Run = Callable[[str], Outcome]
 
 KERNELS = """

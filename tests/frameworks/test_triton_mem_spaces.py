@@ -234,12 +234,11 @@ def test_every_line_of_the_plugin_is_found(
 # --- marey run -----------------------------------------------------------------------------------
 
 
-def write(directory: Path, source: str) -> str:
+def write(source: str) -> str:
     """Writes a program that can compile the kernels."""
-    program = directory / "program.py"
     head = f"import sys\nsys.path.append({str(KERNELS.parent)!r})\n"
-    program.write_text(head + textwrap.dedent(source))
-    return str(program)
+    Path("program.py").write_text(head + textwrap.dedent(source))
+    return "program.py"
 
 
 def rows(stderr: str) -> Counter[tuple[str, ...]]:
@@ -248,9 +247,8 @@ def rows(stderr: str) -> Counter[tuple[str, ...]]:
     return Counter(found)
 
 
-def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
+def test_a_run_shows_the_kernels_of_the_program() -> None:
     program = write(
-        tmp_path,
         """
         import atexit, os, mem_space_kernels
         atexit.register(print, "last")
@@ -262,9 +260,9 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
         sys.exit(3)
         """,
     )
-    own_tmp = tmp_path / "tmp"
+    own_tmp = Path("tmp").absolute()
     own_tmp.mkdir()
-    done = run_command(*RUN, program, "-i", "x", cwd=tmp_path, TMPDIR=str(own_tmp))
+    done = run_command(*RUN, program, "-i", "x", TMPDIR=str(own_tmp))
     assert (done.exit_code, done.stdout) == (3, "compiled ['-i', 'x']\nlast\nlast\n")
     load, store = line("total = tl.load(x"), line("tl.store(out + offsets")
     assert {
@@ -279,17 +277,14 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
         "marey: memory spaces of the Triton kernels that the program compiled:"
     ]
     assert list(own_tmp.iterdir()) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "tmp"]
+    assert sorted(path.name for path in Path().iterdir()) == ["program.py", "tmp"]
 
 
 def test_the_cache_of_the_user_is_neither_read_nor_written(
     triton_path: str,
-    tmp_path: Path,
 ) -> None:
-    cache = tmp_path / "cache"
-    program = write(
-        tmp_path, "import mem_space_kernels\nmem_space_kernels.compile_ptx('add', 90)\n"
-    )
+    cache = Path("cache").absolute()
+    program = write("import mem_space_kernels\nmem_space_kernels.compile_ptx('add', 90)\n")
 
     def state() -> dict[Path, tuple[int, bytes]]:
         files = (path for path in cache.rglob("*") if path.is_file())
@@ -298,30 +293,29 @@ def test_the_cache_of_the_user_is_neither_read_nor_written(
     env = {"TRITON_CACHE_DIR": str(cache)}
     if triton_path:
         env["PYTHONPATH"] = triton_path
-    assert run_command(sys.executable, program, cwd=tmp_path, **env).exit_code == 0
+    assert run_command(sys.executable, program, **env).exit_code == 0
     before = state()
     assert any(path.suffix == ".ptx" for path in before)
-    done = run_command(*RUN, program, cwd=tmp_path, **env, TRITON_STORE_BINARY_ONLY="1")
+    done = run_command(*RUN, program, **env, TRITON_STORE_BINARY_ONLY="1")
     assert sum(rows(done.stderr).values()) == 3, done.stderr
     assert state() == before
 
 
-def test_kernels_of_child_processes_are_shown(tmp_path: Path) -> None:
+def test_kernels_of_child_processes_are_shown() -> None:
     program = write(
-        tmp_path,
         f"""
         import subprocess
         subprocess.run([sys.executable, {str(KERNELS)!r}, "90", "histogram"], check=True)
         """,
     )
-    done = run_command(*RUN, program, cwd=tmp_path)
+    done = run_command(*RUN, program)
     assert {kernel for kernel, *_ in rows(done.stderr)} == {"histogram"}, done.stderr
 
 
-def test_the_programs_exception_is_unchanged(tmp_path: Path) -> None:
-    program = write(tmp_path, "def fail():\n    raise KeyError('x')\nfail()\n")
-    plain = run_command(sys.executable, program, cwd=tmp_path)
-    shown = run_command(*RUN, program, cwd=tmp_path)
+def test_the_programs_exception_is_unchanged() -> None:
+    program = write("def fail():\n    raise KeyError('x')\nfail()\n")
+    plain = run_command(sys.executable, program)
+    shown = run_command(*RUN, program)
     ours = [text for text in shown.stderr.splitlines(True) if text.startswith("marey: ")]
     assert shown.stderr == plain.stderr + "".join(ours)
     assert (shown.exit_code, shown.stdout) == (1, "")
@@ -330,8 +324,8 @@ def test_the_programs_exception_is_unchanged(tmp_path: Path) -> None:
     ]
 
 
-def test_without_triton_the_program_is_not_run(tmp_path: Path) -> None:
-    program = write(tmp_path, "print('ran')")
+def test_without_triton_the_program_is_not_run() -> None:
+    program = write("print('ran')")
     without = f"""
     import sys
     sys.modules["triton"] = None
@@ -339,7 +333,7 @@ def test_without_triton_the_program_is_not_run(tmp_path: Path) -> None:
     from marey._cli import main
     main()
     """
-    done = run_command(sys.executable, "-c", textwrap.dedent(without), cwd=tmp_path)
+    done = run_command(sys.executable, "-c", textwrap.dedent(without))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "error: --instrument print-mem-spaces needs Triton",
@@ -347,8 +341,8 @@ def test_without_triton_the_program_is_not_run(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_is_refused(tmp_path: Path) -> None:
-    done = run_command(*RUN, "--", "echo", "x", cwd=tmp_path)
+def test_a_command_is_refused() -> None:
+    done = run_command(*RUN, "--", "echo", "x")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "takes a Python script or module, not a command" in done.stderr
 
@@ -364,13 +358,13 @@ SMALL = """
 """
 
 
-def test_files_folders_and_stdin_are_read(tmp_path: Path) -> None:
-    (tmp_path / "cache" / "HASH").mkdir(parents=True)
-    ptx = tmp_path / "cache" / "HASH" / "k.ptx"
-    ptx.write_text(SMALL)
-    (tmp_path / "cache" / "HASH" / "loop").symlink_to(tmp_path / "cache")
-    for path in (ptx, tmp_path / "cache"):
-        done = run_command(*MEM_SPACES, str(path), cwd=tmp_path)
+def test_files_folders_and_stdin_are_read() -> None:
+    folder = Path("cache", "HASH")
+    folder.mkdir(parents=True)
+    (folder / "k.ptx").write_text(SMALL)
+    (folder / "loop").symlink_to(folder.parent.absolute())
+    for path in (folder / "k.ptx", folder.parent):
+        done = run_command(*MEM_SPACES, path)
         assert done.exit_code == 0
         assert [text.split() for text in done.stdout.splitlines()[1:]] == [
             ["0", "k", "-", "GLOBAL", "LOAD", "32", "1", "ld"]
@@ -382,15 +376,15 @@ def test_files_folders_and_stdin_are_read(tmp_path: Path) -> None:
     assert piped.stdout == done.stdout
 
 
-def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> None:
-    (tmp_path / "k.ptx").write_text(SMALL)
-    (tmp_path / "cut.ptx").write_text(SMALL[:80])
-    (tmp_path / "k.amdgcn").write_text('\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n')
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "amd").mkdir()
-    (tmp_path / "amd" / "k.amdgcn").write_text("")
+def test_unreadable_files_are_reported_and_the_others_shown() -> None:
+    Path("k.ptx").write_text(SMALL)
+    Path("cut.ptx").write_text(SMALL[:80])
+    Path("k.amdgcn").write_text('\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n')
+    Path("empty").mkdir()
+    Path("amd").mkdir()
+    Path("amd", "k.amdgcn").write_text("")
     files = ("cut.ptx", "k.amdgcn", "none.ptx", "empty", "amd", "k.ptx")
-    done = run_command(*MEM_SPACES, *files, "--json", cwd=tmp_path)
+    done = run_command(*MEM_SPACES, *files, "--json")
     assert done.exit_code == 2
     (module,) = json.loads(done.stdout)
     assert (module["file"], module["target"]) == ("k.ptx", "sm_90a")
@@ -403,8 +397,8 @@ def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> N
     ]
 
 
-def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
-    (tmp_path / "k.ptx").write_text(SMALL.replace("entry k", "entry \x1b[31mk"))
-    done = run_command(*MEM_SPACES, "k.ptx", cwd=tmp_path)
+def test_control_characters_in_names_are_escaped() -> None:
+    Path("k.ptx").write_text(SMALL.replace("entry k", "entry \x1b[31mk"))
+    done = run_command(*MEM_SPACES, "k.ptx")
     assert "\x1b" not in done.stdout
     assert "\\u{1b}[31mk" in done.stdout

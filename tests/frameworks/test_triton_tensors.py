@@ -16,8 +16,6 @@ from triton_gpu import FakeGpu, FakeTensor
 knobs = pytest.importorskip("triton.knobs")
 compiler = pytest.importorskip("triton.compiler")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.fixture
 def gpu() -> Iterator[FakeGpu]:

@@ -11,8 +11,6 @@ import pytest
 from gpu_programs import gpu_note, losses, read_kernels, record, run, try_run
 from profiles import counts, tree
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 class Refusal(NamedTuple):
     """A failing call and the message about it."""

@@ -12,8 +12,6 @@ from profiles import counts, profile_names, tree
 from programs import Live, marey_command, write_program
 from replay import environment
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 
 # Where CUPTI cannot begin while the driver starts, another thread than the program's begins.

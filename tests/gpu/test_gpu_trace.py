@@ -12,8 +12,6 @@ from gpu_programs import kernels, read_chrome_trace, read_kernels, record, run
 from profiles import tree
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 SHAPE = "grid 4,2 block 128,2 cluster 2 registers 40 shared 1024 static-shared 16 local 8"
 
 EVERY_KIND = """

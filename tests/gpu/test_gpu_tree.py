@@ -9,8 +9,6 @@ import pytest
 from gpu_programs import gpu_note, losses, read_kernels, record, run
 from profiles import find, tree
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 
 GRAPH = """

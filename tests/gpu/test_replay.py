@@ -11,10 +11,7 @@ from profiles import find, tree
 from programs import run_program, run_well
 from replay import environment
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed"),
-]
+pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 versions = pytest.mark.parametrize("version", [26, 28, 130_001, 130_500])

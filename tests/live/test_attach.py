@@ -16,8 +16,6 @@ from interpreters import VERSIONS, require
 from programs import Live, LiveCommand, marey_command, run_marey, run_program
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 WAITING = """
 import os, sys
 print(os.getpid(), flush=True)

@@ -17,8 +17,6 @@ from interpreters import require
 from programs import NOBODY_UID, Live, LiveCommand, marey_as_nobody, marey_command, write_program
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_a_process_of_marey_run_is_left_as_it_is() -> None:
     with Live(BUSY, "-m", "marey", "run", "-d", "trace", "-n", "outer") as program:

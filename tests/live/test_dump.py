@@ -22,8 +22,6 @@ from programs import (
     write_program,
 )
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAM = """
 import os, socket, sys, threading
 

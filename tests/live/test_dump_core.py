@@ -14,9 +14,6 @@ import pytest
 from interpreters import VERSIONS, interpreters, require
 from programs import DEADLINE_SECS, Live, LiveCommand, marey_command, marey_stdout
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
-
 PROGRAM = """
 import asyncio, sys, threading
 

@@ -25,8 +25,6 @@ from programs import (
     run_command,
 )
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAM = """
 import os, sys
 import marey

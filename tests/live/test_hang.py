@@ -29,10 +29,9 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     folder = tmp_path_factory.mktemp("jobs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        Path("dumps").mkdir()
         Path("gpu_hangs").write_text(f"fail cuStreamSynchronize {NEVER_RETURNS}\n")
         with Live(PROGRAM, DOUBLE=str(replay.library() or "")) as program:
-            yield Launcher(program)
+            yield Launcher(program, folder / "dumps")
 
 
 def wait_for_end(pid: int) -> None:
@@ -100,10 +99,10 @@ def test_an_exception_of_a_rank_fails_the_test_of_its_job(launcher: Launcher) ->
         pass  # fails before the job hangs
     with pytest.raises(RankError, match="ValueError: of the"), launcher.job("raises") as pids:
         wait_for_end(pids[ODD])
-    Path("dumps").rename("moved")
+    launcher.dumps.rename("moved")
     with pytest.raises(RankError, match="FileNotFoundError"), launcher.job("saves"):
         launcher.dump_collectives()
-    Path("moved").rename("dumps")
+    Path("moved").rename(launcher.dumps)
 
 
 def test_a_slow_rank_is_named(launcher: Launcher) -> None:
@@ -120,7 +119,7 @@ def test_ranks_in_collectives_that_do_not_match_are_named(launcher: Launcher) ->
     with launcher.job("synchronizes") as pids:
         judge(launcher.pid, "mismatched_collective")
         launcher.dump_collectives()
-        job = judge(launcher.pid, "mismatched_collective", "--flight-recorder", "dumps")
+        job = judge(launcher.pid, "mismatched_collective", "--flight-recorder", str(launcher.dumps))
     assert job["odd"] == [ODD]
     first = f"Rank {ODD} (process {pids[ODD]}) waits in {place('barrier', 'the others reduce')}TIME"
     assert re.match(pattern(first, OTHERS), job["sentence"])
@@ -284,7 +283,6 @@ def test_the_text_has_the_sentence_and_the_stacks_of_groups(launcher: Launcher) 
     assert any(text.startswith("checkpoint (") for text in lines)
 
 
-@pytest.mark.usefixtures("own_directory")
 def test_a_process_without_a_rank_is_judged_alone() -> None:
     source = """
     import os, sys
@@ -303,7 +301,6 @@ def test_a_folder_without_dumps_is_an_error(tmp_path: Path) -> None:
     assert "has no dumps of a flight recorder" in done.stderr
 
 
-@pytest.mark.usefixtures("own_directory")
 def test_a_job_that_the_system_forbids_to_read_is_refused_with_the_remedy() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")

@@ -15,8 +15,6 @@ import pytest
 from interpreters import VERSIONS, require
 from programs import DEADLINE_SECS, Live
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAM = """
 import collections, os, sys, threading, types
 import logging.handlers as handlers

@@ -13,8 +13,6 @@ from interpreters import VERSIONS, require
 from programs import HOT_AND_COLD, Live, LiveCommand, marey_command, marey_stdout
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 WAITING = """
 import sys, threading
 

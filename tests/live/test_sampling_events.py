@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from programs import DEADLINE_SECS, Live, marey_command, marey_stdout, query, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Runs Python now and then while it waits for a line, as an event loop does.
 EVENTS = """
 import os, select, signal

@@ -15,8 +15,6 @@ import pytest
 import replay
 from programs import DEADLINE_SECS, Live, marey_stdout, query
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Runs the lines of its input.
 PROGRAM = """
 import os, select, sys, threading, time

@@ -21,8 +21,6 @@ import pytest
 import replay
 from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_command, marey_stdout
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Wide enough for the path of the program.
 ROWS, COLUMNS = 30, 240
 # What a terminal is told: to move the cursor, something else, or to show a letter.

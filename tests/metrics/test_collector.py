@@ -19,8 +19,6 @@ from profiles import find, live_root, metrics
 from programs import marey_stdout, run_well
 from threads import run_in_threads
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def spin(count: int = 1000) -> None:
     sum(range(count))

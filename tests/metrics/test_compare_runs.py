@@ -12,8 +12,6 @@ import pytest
 from marey.metrics import MetricsCollector, Reporter, compare_runs
 from marey.metrics.series import TimeSeries
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def collected(millis: list[float], name: str = "iteration") -> MetricsCollector:
     """A collector with times of these lengths."""

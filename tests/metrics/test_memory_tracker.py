@@ -15,8 +15,6 @@ from marey.metrics import MemoryTracker
 from programs import run_well
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 MB = 1_000_000
 
 

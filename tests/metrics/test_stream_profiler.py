@@ -14,8 +14,6 @@ from programs import run_program, run_well
 from replay import environment
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # The kernels of the first launches are still running when the last one is launched.
 SCRIPT = """
     clock real

@@ -16,8 +16,6 @@ from profiles import find, live_root, metrics
 from threads import run_in_threads
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 class Device:
     """A device that works through its queue when it is told to, with `torch.cuda`'s events."""

@@ -15,8 +15,6 @@ import pytest
 from profiles import counts, live_root, profile_names, record_scope, tree
 from programs import run_program, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 SIGNATURES = {
     "start": "(name=None, *, context='shadow', data='tree', backend=None, mode=None, hook=None)",
     "activate": "(session=None)",

@@ -17,8 +17,6 @@ from programs import run_well
 from threads import run_in_threads
 from versions import NEWEST_KNOWN
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.fixture
 def session() -> int:

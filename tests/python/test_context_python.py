@@ -18,8 +18,6 @@ from programs import run_marey
 from threads import run_in_threads
 from versions import NEWEST_KNOWN
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 Path = tuple[str, ...]
 
 

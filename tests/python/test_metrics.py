@@ -11,8 +11,6 @@ import marey
 import pytest
 from profiles import Node, find, live_root, metrics, tree, walk
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 MAX_SKETCH_ERROR = 1 / 64
 MAX_CLOCK_ERROR = 0.005  # two clocks do not tick quite alike
 

@@ -13,8 +13,6 @@ from marey import performance
 from profiles import find, live_root, metrics
 from programs import Outcome, marey_command, write_program
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.fixture(autouse=True)
 def _no_events_remain() -> Iterator[None]:

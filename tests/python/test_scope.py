@@ -13,8 +13,6 @@ import pytest
 from profiles import Node, counts, find, live_root, metrics, states, walk
 from threads import run_in_threads
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.fixture
 def session() -> int:

@@ -41,13 +41,6 @@ CXX17 = Language("c++", ("-std=c++17", "-x", "c++"))
 both_languages = pytest.mark.parametrize("language", [C11, CXX17], ids=["C11", "C++17"])
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def library() -> str:
     """Path of `libmarey.so`: from the environment, else from the installed wheel."""

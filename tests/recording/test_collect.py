@@ -15,8 +15,6 @@ from programs import DEADLINE_SECS, Live, marey_stdout, run_program, run_well, w
 from run_programs import COUNTS, STEPS, record
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 Row = tuple[Any, ...]
 
 # Where a span is, and how often: in order.

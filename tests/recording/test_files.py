@@ -16,8 +16,6 @@ import pytest
 from profiles import Node, counts, profile_names, record_scope, tree, walk
 from programs import Live, run_program, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 RANK_VARS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 

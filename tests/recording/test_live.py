@@ -12,8 +12,6 @@ import pytest
 from profiles import Node, counts, find, metrics, profile_names, tree
 from programs import DEADLINE_SECS, Live, run_program, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 NO_CHECKPOINTS = {"MAREY_CHECKPOINT_SECS": "0"}
 
 

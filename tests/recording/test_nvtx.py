@@ -11,13 +11,11 @@ import pytest
 from profiles import counts, find, metrics, profile_names, tree
 from programs import run_command, run_marey, run_program, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 SOURCE = Path(__file__).parent / "c" / "nvtx_library.c"
 
 
 @pytest.fixture(autouse=True)
-def _unset_injection(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def _unset_injection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unsets the variable, which sessions of this process have set for child processes."""
     for name in ("NVTX_INJECTION64_PATH", "MAREY_NVTX"):
         monkeypatch.delenv(name, raising=False)

@@ -12,8 +12,6 @@ import pytest
 from programs import Live, marey_command, run_marey, run_program, run_well, write_program
 from trace_files import run_rows
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 RING = {"MAREY_RING_RECORDS": "1000", "MAREY_SYSTEM_METRICS_SECS": "0"}
 
 # Records bursts of 500 numbered scopes, each on a line of input, and prints their number so far.

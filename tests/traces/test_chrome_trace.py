@@ -20,8 +20,6 @@ from profiles import record_scope
 from programs import run_well
 from threads import run_in_threads
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 Event = dict[str, Any]
 Document = dict[str, Any]
 

@@ -14,7 +14,7 @@ from profiles import counts, record_scope, tree
 from programs import run_well, write_program
 from trace_files import events, losses, paths, spools, traces
 
-pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
+pytestmark = pytest.mark.usefixtures("spools_stay")
 
 BUFFER = "MAREY_TRACE_BUFFER_BYTES"
 

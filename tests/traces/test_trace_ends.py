@@ -11,7 +11,7 @@ import pytest
 from programs import Live, run_program, run_well
 from trace_files import END, events, losses, paths, spool, spools, traces
 
-pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
+pytestmark = pytest.mark.usefixtures("spools_stay")
 
 IN_SCOPES = """
     import marey, os, signal, sys

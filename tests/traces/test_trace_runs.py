@@ -13,7 +13,7 @@ from profiles import counts, profile_names, tree
 from programs import Live, LiveCommand, run_command, run_marey, run_program, run_well, write_program
 from trace_files import END, paths, spool, spools, traces
 
-pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
+pytestmark = pytest.mark.usefixtures("spools_stay")
 
 # marey run
 

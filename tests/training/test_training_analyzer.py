@@ -20,8 +20,6 @@ from marey.training.bottleneck import MemoryPoint, severity, trend
 from paths import ROOT
 from training_loops import analysed, run_epochs, saved, spin, trained
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 ALL = ProfilerConfig(sample_rate=1.0, export_chrome_trace=False)
 
 

@@ -23,8 +23,6 @@ from marey.training.listen import resolve
 from programs import LiveCommand, marey_command, write_program
 from training_loops import FILE, saved, walk_files
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 ALL = ProfilerConfig(sample_rate=1.0, export_chrome_trace=False)
 
 

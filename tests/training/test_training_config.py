@@ -15,8 +15,6 @@ from training_loops import FILE, analysed, kinds, run_epochs, saved, trained, wa
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 ALL = ProfilerConfig(sample_rate=1.0, warmup_samples=0, export_chrome_trace=False)
 
 # The defaults of PRISM.

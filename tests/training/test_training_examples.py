@@ -13,8 +13,6 @@ from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 EXAMPLE_1 = """\
 from marey.training import TrainingProfiler, ProfilerConfig
 

@@ -14,8 +14,6 @@ from training_loops import FILE, analysed
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 HALF = ProfilerConfig(sample_rate=0.5, adaptive_sampling=False, export_chrome_trace=False)
 
 

@@ -13,8 +13,6 @@ from training_loops import kinds, trained
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 INSTALLATION = """\
 from marey.training import TrainingProfiler, ProfilerConfig
 

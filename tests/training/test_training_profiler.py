@@ -31,8 +31,6 @@ from training_loops import FILE, Trainer, analysed, kinds, run_epochs, walk_file
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 ALL = ProfilerConfig(sample_rate=1.0, collect_gpu_ops=False, export_chrome_trace=False)
 
 

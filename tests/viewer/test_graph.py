@@ -425,7 +425,6 @@ def test_the_default_metric_is_gpu_time_or_the_first_inclusive() -> None:
     assert graph_of(node("ROOT", {}, node("a", {"note": "t"}))).default_metric is None
 
 
-@pytest.mark.usefixtures("own_directory")
 def test_the_default_metric_of_marey_files_is_wall_total() -> None:
     session = marey.start("mine")
     with marey.scope("step", metrics={"tokens": 512}), marey.scope("inner"):

@@ -21,8 +21,6 @@ import pytest
 from viewer_graphs import TIME, path
 from window_examples import SERVICE as SERVICE_USE
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 ANALYSIS = """
 import proton
 

@@ -453,8 +453,7 @@ WITHOUT_PANDAS = """
     """
 
 
-def test_only_the_frame_needs_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_only_the_frame_needs_pandas() -> None:
     printed = run_well(WITHOUT_PANDAS.replace("PATH", repr(str(path("kernels")))))
     assert printed.startswith("1593580.000 ROOT\n")
     assert printed.endswith("pandas is not there\n")

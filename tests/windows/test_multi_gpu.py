@@ -12,8 +12,6 @@ from marey import _native
 from marey.windows import MultiGPUProfiler, multi_gpu
 from profiles import counts, record_scope, tree
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_each_phase_has_a_profile_when_it_has_ended() -> None:
     profiler = MultiGPUProfiler("training_run")

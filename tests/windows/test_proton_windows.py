@@ -24,8 +24,6 @@ from marey.windows import LLMInferenceProfiler, RequestMetrics, ServiceWindowPro
 from profiles import counts, tree
 from window_files import node, paths, shorten, total, until
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.fixture(autouse=True)
 def _marey_is_proton(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,6 @@ from profiles import tree, walk
 from programs import run_well
 from window_files import node, paths, total, until
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_a_window_has_the_metrics_of_its_requests() -> None:
     numpy = pytest.importorskip("numpy")

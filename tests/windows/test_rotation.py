@@ -29,8 +29,6 @@ from profiles import record_scope
 from programs import Live, marey_command, run_program, run_well, write_program
 from window_files import paths, total, until
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_each_scope_is_in_exactly_one_window() -> None:
     profiler = TimeWindowProfiler(0.02)

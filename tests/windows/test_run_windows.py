@@ -32,9 +32,6 @@ PROGRAM = """
 """
 
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
-
 def run(*options: str, source: str = PROGRAM) -> Outcome:
     write_program(source)
     return marey_command("run", "--no-torch", *options, "program.py")

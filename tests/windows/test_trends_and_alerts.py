@@ -30,8 +30,6 @@ from marey.windows.summary import summarize
 from marey.windows.watch import Watch
 from window_files import until
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # As docs/windows.md states it.
 FALSE_ALARM_RATE = 0.01
 
