@@ -44,6 +44,14 @@ def _own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 @pytest.fixture
+def session() -> int:
+    """A session of the tree of scopes."""
+    number = marey.start("x")
+    assert number is not None
+    return number
+
+
+@pytest.fixture
 def spools_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disables collection in a test that reads spools."""
     monkeypatch.setenv("MAREY_COLLECT", "0")

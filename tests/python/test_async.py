@@ -18,13 +18,6 @@ from threads import run_in_threads
 from versions import NEWEST_KNOWN
 
 
-@pytest.fixture
-def session() -> int:
-    number = marey.start("x")
-    assert number is not None
-    return number
-
-
 class Turns:
     """Runs tasks in a given order, without a clock."""
 

@@ -15,13 +15,6 @@ MAX_SKETCH_ERROR = 1 / 64
 MAX_CLOCK_ERROR = 0.005  # two clocks do not tick quite alike
 
 
-@pytest.fixture
-def session() -> int:
-    number = marey.start("x")
-    assert number is not None
-    return number
-
-
 def added(session: int, *values: Any, name: str = "m") -> Any:
     """Returns the value of a node after these values of one metric were added."""
     for value in values:

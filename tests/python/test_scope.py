@@ -14,13 +14,6 @@ from profiles import Node, counts, find, live_root, metrics, states, walk
 from threads import run_in_threads
 
 
-@pytest.fixture
-def session() -> int:
-    number = proton.start("x")
-    assert number is not None
-    return number
-
-
 def losses(root: Node) -> dict[str, int]:
     return {cause: count for cause, count in root["marey"]["losses"].items() if count}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -36,6 +37,26 @@ def until(is_reached: Callable[[], object], work: Callable[[], object] | None = 
             pause.wait(0.005)
         else:
             work()
+
+
+def call_on_threads(work: Callable[[], object], is_reached: Callable[[], object]) -> int:
+    """Calls a function on three threads until the condition holds; returns how often."""
+    is_over = threading.Event()
+
+    def call() -> int:
+        calls = 0
+        while not is_over.is_set():
+            work()
+            calls += 1
+        return calls
+
+    with ThreadPoolExecutor(3) as pool:
+        counts = [pool.submit(call) for _ in range(3)]
+        try:
+            until(is_reached)
+        finally:
+            is_over.set()
+    return sum(count.result() for count in counts)
 
 
 def total(paths: Iterable[str | Path | None], node: str, metric: str = "wall_count") -> int:
