@@ -12,7 +12,7 @@ from marey import _torch_collectives
 from marey._torch_collectives import Reader
 from programs import marey_command, run_marey
 from torch_programs import trace_ranks
-from trace_files import run_rows
+from trace_files import run_rows, traced
 
 pytest.importorskip("torch")
 
@@ -221,23 +221,22 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
 
 def test_each_collective_is_read_once_and_lost_ones_are_counted(ring: Ring) -> None:
     ring.add("completed")  # before the recording
-    session = marey.start("ring", data="trace")
-    reader = Reader()
-    reader._groups = {"0": [0, 1, 2, 3, 8]}
-    for _ in range(2):
-        ring.add("completed")
-    ring.add("started")
-    assert reader.read() == 2  # the third is not over
-    assert reader.read() == 0
-    ring.entries[-1]["state"] = "completed"
-    for _ in range(5):
-        ring.add("completed")
-    assert reader.read() == 4
-    ring.add("started")
-    del ring.entries[-1]["process_group"]
-    assert reader.read() == 0
-    assert reader.read(unfinished=True) == 1
-    marey.finalize(session, "marey")
+    with traced("ring"):
+        reader = Reader()
+        reader._groups = {"0": [0, 1, 2, 3, 8]}
+        for _ in range(2):
+            ring.add("completed")
+        ring.add("started")
+        assert reader.read() == 2  # the third is not over
+        assert reader.read() == 0
+        ring.entries[-1]["state"] = "completed"
+        for _ in range(5):
+            ring.add("completed")
+        assert reader.read() == 4
+        ring.add("started")
+        del ring.entries[-1]["process_group"]
+        assert reader.read() == 0
+        assert reader.read(unfinished=True) == 1
     run = Path("ring.marey")
     assert run_rows(run, "SELECT sequence FROM collectives ORDER BY sequence") == [
         (number,) for number in (1, 2, 5, 6, 7, 8)
@@ -257,14 +256,13 @@ def test_each_collective_is_read_once_and_lost_ones_are_counted(ring: Ring) -> N
 def test_the_ring_is_read_before_it_is_full(ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "4")
     assert _torch_collectives._ring_entries() == 4
-    session = marey.start("full", data="trace")
-    reader = Reader()
-    for _ in range(50):
-        ring.add("completed")
-        ring.add("completed")
-        reader.end_step()
-    reader.read()
-    marey.finalize(session, "marey")
+    with traced("full"):
+        reader = Reader()
+        for _ in range(50):
+            ring.add("completed")
+            ring.add("completed")
+            reader.end_step()
+        reader.read()
     assert run_rows(Path("full.marey"), "SELECT count(*) FROM collectives") == [(100,)]
     assert run_rows(Path("full.marey"), "SELECT * FROM losses") == []
 

@@ -27,7 +27,7 @@ from programs import (
 )
 from torch_devices import MIB, Device
 from torch_programs import PRELUDE
-from trace_files import run_rows
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
 
@@ -116,7 +116,7 @@ def record(device: Device, steps: int) -> marey.run.Run:
     model = Keeps(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     device.allocate(1)
-    with marey.profile("devices", data="trace"):
+    with traced("devices"):
         for _ in range(steps):
             loss = model(torch.ones(1))
             loss.backward()
@@ -156,7 +156,7 @@ def test_a_peak_that_rises_in_a_step_is_the_peak_of_that_step(device: Device) ->
     model.weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     device.allocate(1)
-    with marey.profile("peaks", data="trace"):
+    with traced("peaks"):
         for _ in range(4):
             model(torch.ones(1)).backward()
             optimizer.step()
@@ -225,7 +225,7 @@ def test_an_allocator_without_counters_does_not_disturb_the_program(
     said: list[str] = []
     monkeypatch.setattr("marey._session.say", said.append)
     marey.torch.enable(memory=True)
-    with marey.profile("plugged", data="trace"):
+    with traced("plugged"):
         model = torch.nn.Linear(1, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for _ in range(3):
@@ -327,7 +327,7 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks(modules: bool) -> Non
     model = torch.nn.Linear(1, 1)
     plain = torch.nn.Module.__call__
     marey.torch.enable(modules=modules)
-    with marey.profile("added", data="trace"):
+    with traced("added"):
         try:
             model(torch.ones(1))
             marey.torch.enable(memory=True)
@@ -344,7 +344,7 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks(modules: bool) -> Non
 
 def test_compiled_models_are_compiled_as_without_memory(device: Device) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
-    with marey.profile("compiled", data="trace"), warnings.catch_warnings():
+    with traced("compiled"), warnings.catch_warnings():
         warnings.simplefilter("error")
         compiled = torch.compile(model, backend="eager", fullgraph=True)
         assert torch.equal(compiled(torch.ones(2)), model(torch.ones(2)))
@@ -404,7 +404,7 @@ def test_memory_is_switched_while_another_thread_calls_the_hooks_of_its_optimize
         model(torch.ones(1)).backward()
         optimizer.step()
 
-    with marey.profile("switched", data="trace"):
+    with traced("switched"):
         handle = optimizers.register_optimizer_step_pre_hook(wait)
         marey.torch.enable()
         try:

@@ -26,7 +26,7 @@ from marey._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS
 from programs import marey_command, run_command, run_marey, write_program
 from threads import run_in_threads
 from torch_programs import GPT, PRELUDE, Shape, shape
-from trace_files import run_rows
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
 
@@ -192,7 +192,7 @@ INNERMOST_THREADS: list[int] = []
 
 @pytest.mark.usefixtures("operators")
 def test_operators_on_a_thread_of_autograd_are_recorded() -> None:
-    with marey.profile("engine", data="trace"):
+    with traced("engine"):
         Reentrant.apply(torch.ones(1, requires_grad=True), 70).backward()
     rows = marey.open("engine.marey").sql(
         "SELECT t.os_id FROM spans s JOIN threads t ON t.id = s.thread_id"
@@ -239,7 +239,7 @@ def test_record_function_is_a_scope() -> None:
 @pytest.mark.usefixtures("operators")
 def test_a_trace_has_a_span_for_each_operator() -> None:
     x = torch.ones(2, 2)
-    with marey.profile("spans", data="trace"):
+    with traced("spans"):
         for _ in range(5):
             torch.mm(x, x)
     rows = marey.open("spans.marey").sql(
@@ -258,7 +258,7 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
     def forward() -> None:
         losses.append(model(torch.ones(2, 4)).sum())
 
-    with marey.profile("links", data="trace"):
+    with traced("links"):
         forward()
         forward()
         run_in_threads(forward)  # has sequence numbers of its own

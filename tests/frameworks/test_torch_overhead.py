@@ -19,6 +19,7 @@ import pytest
 from marey import _torch_hooks, _torch_overhead
 from marey._torch_overhead import BASELINE_STEPS, FIRST_RECORDED_STEPS, MIN_BLOCKS, Cost, is_above
 from programs import marey_command, run_command, run_marey
+from trace_files import traced
 
 torch = pytest.importorskip("torch")
 # `torch.optim` has no attribute for this submodule.
@@ -81,10 +82,9 @@ def overhead(path: str) -> dict[str, Any]:
 
 def test_blocks_without_recording_give_the_cost_of_recording(train: Callable[[int], None]) -> None:
     steps = (MIN_BLOCKS + 1) * CYCLE_STEPS
-    session = marey.start("measured", data="trace")
-    marey.torch.enable(operators=True, measure_overhead=True)
-    train(steps)
-    marey.finalize(session, "marey")
+    with traced("measured"):
+        marey.torch.enable(operators=True, measure_overhead=True)
+        train(steps)
     found = overhead("measured.marey")
     assert found["block_count"] >= MIN_BLOCKS
     assert found["low_percent"] < found["percent"] < found["high_percent"]
@@ -127,10 +127,9 @@ def test_a_baseline_has_no_hook_but_the_one_that_ends_steps(train: Callable[[int
 
 
 def test_too_few_blocks_give_no_figure(train: Callable[[int], None]) -> None:
-    session = marey.start("few", data="trace")
-    marey.torch.enable(measure_overhead=True)
-    train(2 * CYCLE_STEPS)
-    marey.finalize(session, "marey")
+    with traced("few"):
+        marey.torch.enable(measure_overhead=True)
+        train(2 * CYCLE_STEPS)
     found = overhead("few.marey")
     assert found["statement"] == (
         f"unknown: 1 block of {BASELINE_STEPS} steps without marey, "
@@ -140,10 +139,9 @@ def test_too_few_blocks_give_no_figure(train: Callable[[int], None]) -> None:
 
 
 def test_a_run_without_a_measurement_says_so(train: Callable[[int], None]) -> None:
-    session = marey.start("plain", data="trace")
-    marey.torch.enable()
-    train(2)
-    marey.finalize(session, "marey")
+    with traced("plain"):
+        marey.torch.enable()
+        train(2)
     found = overhead("plain.marey")
     assert found["statement"] == "unknown: not measured; --overhead measures it"
     assert found["unrecorded_steps"] == 0
@@ -155,16 +153,15 @@ def test_a_target_drops_the_detail_that_costs_too_much(
     # The time in which other programs use the processor is none of a step.
     clock = SimpleNamespace(perf_counter_ns=time.thread_time_ns)
     monkeypatch.setattr(_torch_overhead, "time", clock)
-    session = marey.start("target", data="trace")
-    # A hundred operators are nearly all of the step, so that recording them cannot be this cheap.
-    marey.torch.enable(operators=True, shapes="off", overhead_target="0.01%")
-    # The second or third look at the cost may be the first to be certain.
-    for blocks in (MIN_BLOCKS + 1, MIN_BLOCKS, 2 * MIN_BLOCKS):
-        if _torch_hooks._records_operators:
-            train(blocks * CYCLE_STEPS)
-    assert not _torch_hooks._records_operators
-    train(CYCLE_STEPS)
-    marey.finalize(session, "marey")
+    with traced("target"):
+        # A hundred operators are nearly all of the step: recording them cannot be this cheap.
+        marey.torch.enable(operators=True, shapes="off", overhead_target="0.01%")
+        # The second or third look at the cost may be the first to be certain.
+        for blocks in (MIN_BLOCKS + 1, MIN_BLOCKS, 2 * MIN_BLOCKS):
+            if _torch_hooks._records_operators:
+                train(blocks * CYCLE_STEPS)
+        assert not _torch_hooks._records_operators
+        train(CYCLE_STEPS)
     found = overhead("target.marey")
     assert found["target_percent"] == 0.01
     assert found["backoff"].startswith("operators off after ")
@@ -271,12 +268,11 @@ def test_a_cost_that_is_the_target_is_seldom_above_it() -> None:
 
 
 def test_a_target_may_be_given_later(train: Callable[[int], None]) -> None:
-    session = marey.start("later", data="trace")
-    marey.torch.enable(measure_overhead=True)
-    train(1)
-    marey.torch.enable(overhead_target="3%")
-    marey.torch.enable(measure_overhead=True)
-    marey.finalize(session, "marey")
+    with traced("later"):
+        marey.torch.enable(measure_overhead=True)
+        train(1)
+        marey.torch.enable(overhead_target="3%")
+        marey.torch.enable(measure_overhead=True)
     assert overhead("later.marey")["target_percent"] == 3.0
 
 

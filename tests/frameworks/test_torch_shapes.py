@@ -19,7 +19,7 @@ from marey._torch_inputs import UNKNOWN_INPUTS
 from programs import run_marey, write_program
 from threads import run_in_threads
 from torch_programs import PRELUDE
-from trace_files import run_rows
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
 
@@ -120,7 +120,7 @@ def test_spans_have_the_arguments_of_pytorch_s_profiler() -> None:
 
     run()
     recorder = torch_profile(activities=[ProfilerActivity.CPU], record_shapes=True)
-    with marey.profile("arguments", data="trace"), recorder as profiler:
+    with traced("arguments"), recorder as profiler:
         run()
     profiler.export_chrome_trace("torch.json")
     ours = Counter(
@@ -164,7 +164,7 @@ def test_costs_of_a_sampled_step_are_extrapolated_and_marked() -> None:
 
 def test_a_trace_has_shapes_in_sampled_steps_only() -> None:
     marey.torch.enable(operators=True)
-    with marey.profile("steps", data="trace"):
+    with traced("steps"):
         train(250)
     marey.torch.disable()
     run = marey.open("steps.marey")
@@ -280,7 +280,7 @@ def test_operators_without_steps_are_sampled_one_by_one() -> None:
 
 def test_shapes_may_be_off() -> None:
     marey.torch.enable(operators=True, shapes="off")
-    with marey.profile("off", data="trace"):
+    with traced("off"):
         train(12)
     marey.torch.disable()
     assert spans("off.marey") == []
@@ -310,7 +310,7 @@ def test_unusual_inputs_are_read_without_harm() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    with marey.profile("unusual", data="trace"):
+    with traced("unusual"):
         torch.sparse.mm(torch.eye(3).to_sparse(), torch.ones(3, 2))
         torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).relu()
         torch.ones(()).add(torch.tensor(2j))

@@ -8,7 +8,6 @@ import re
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from marey import _native, _torch_operators
 from programs import marey_command, run_marey
 from threads import run_in_threads
 from torch_programs import PRELUDE
-from trace_files import run_rows
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
 
@@ -29,11 +28,6 @@ def hooks() -> Iterator[None]:
     """Removes the hooks after a test."""
     yield
     marey.torch.disable()
-
-
-def traced(name: str) -> AbstractContextManager[object]:
-    """Returns a context that records a trace."""
-    return marey.profile(name, data="trace")
 
 
 class Model:

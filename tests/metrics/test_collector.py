@@ -18,6 +18,7 @@ from marey.metrics.series import MAX_ITEMS, Span
 from profiles import find, live_root, metrics
 from programs import marey_stdout, run_well
 from threads import run_in_threads
+from trace_files import traced
 
 
 def spin(count: int = 1000) -> None:
@@ -26,9 +27,8 @@ def spin(count: int = 1000) -> None:
 
 def record_trace(body: Any) -> marey.run.Run:
     """Runs a function in a trace session and opens its run."""
-    session = marey.start("collected", data="trace")
-    body()
-    marey.finalize(session, "marey")
+    with traced("collected"):
+        body()
     return marey.open("collected.marey")
 
 
@@ -338,9 +338,7 @@ def test_a_forked_child_may_use_a_collector_whose_locks_were_held() -> None:
     assert run_well(program) == "0\n"
 
 
-def test_a_block_that_raises_is_measured(collector: MetricsCollector) -> None:
-    session = marey.start("x")
-    assert session is not None
+def test_a_block_that_raises_is_measured(session: int, collector: MetricsCollector) -> None:
     with pytest.raises(ZeroDivisionError), collector.measure_time("fails"):
         _ = 1 / 0
     with collector.measure_time("after"):
@@ -352,10 +350,9 @@ def test_a_block_that_raises_is_measured(collector: MetricsCollector) -> None:
 # Recording
 
 
-def test_times_are_scopes_and_values_are_metrics_of_a_tree() -> None:
-    session = marey.start("x")
-    assert session is not None
-    collector = MetricsCollector()
+def test_times_are_scopes_and_values_are_metrics_of_a_tree(
+    session: int, collector: MetricsCollector
+) -> None:
     with collector.measure_time("iteration"):
         collector.record("loss", 1)
         collector.record("loss", 0.5)
@@ -390,9 +387,9 @@ def test_a_run_has_the_same_figures(collector: MetricsCollector) -> None:
     assert rates[1] == pytest.approx(rates[0], rel=0.5)
 
 
-def test_a_metric_of_another_type_in_the_session_is_named_once_and_the_values_are_kept() -> None:
-    session = marey.start("x")
-    collector = MetricsCollector()
+def test_a_metric_of_another_type_in_the_session_is_named_once_and_the_values_are_kept(
+    session: int, collector: MetricsCollector
+) -> None:
     with marey.scope("s", {"loss": "text"}):
         with pytest.warns(UserWarning, match="'loss' is recorded with two types"):
             collector.record("loss", 0.5)

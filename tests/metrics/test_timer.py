@@ -12,9 +12,9 @@ import marey
 import pytest
 from marey._gpu_times import EventClock
 from marey.metrics import CUDATimer
-from profiles import find, live_root, metrics
+from profiles import find, live_root, metrics, record_scope
 from threads import run_in_threads
-from trace_files import run_rows
+from trace_files import run_rows, traced
 
 
 class Device:
@@ -100,17 +100,13 @@ def test_nested_and_repeated_names_are_kept_apart(timer: CUDATimer) -> None:
     assert timer.get_elapsed("a") == timer.results["a"].max
 
 
-def test_start_and_stop_measure_and_may_overlap() -> None:
-    session = marey.start("x", data="trace")
-    timer = CUDATimer()
-    with marey.scope("b"):
+def test_start_and_stop_measure_and_may_overlap(timer: CUDATimer) -> None:
+    with traced("x"), marey.scope("b"):
         timer.start("a")
         timer.start("b")
         timer.stop("a")
         timer.stop("b")
-        with marey.scope("inside"):
-            pass
-    marey.finalize(session, "marey")
+        record_scope("inside")
     assert set(timer.results) == {"a", "b"}
     paths = marey.open("x.marey").sql("SELECT path FROM spans").column("path")
     assert sorted(paths) == ["b", "b/a", "b/a/b", "b/inside"]
@@ -122,10 +118,7 @@ def test_a_block_that_raises_is_measured(timer: CUDATimer) -> None:
     assert timer.results["fails"].count == 1
 
 
-def test_tasks_that_take_turns_have_their_own_times() -> None:
-    session = marey.start("x", data="trace")
-    timer = CUDATimer()
-
+def test_tasks_that_take_turns_have_their_own_times(timer: CUDATimer) -> None:
     async def both() -> None:
         first, second = asyncio.Event(), asyncio.Event()
 
@@ -137,8 +130,8 @@ def test_tasks_that_take_turns_have_their_own_times() -> None:
 
         await asyncio.gather(request("a", first, second), request("b", second, first))
 
-    asyncio.run(both())
-    marey.finalize(session, "marey")
+    with traced("x"):
+        asyncio.run(both())
     assert set(timer.results) == {"a", "b"}
     run = marey.open("x.marey")
     assert sorted(run.sql("SELECT path FROM spans").column("path")) == ["a", "b"]
@@ -190,10 +183,7 @@ def test_time_iterations_leaves_the_warmup_out() -> None:
     assert timer.results["step"].count == 8
 
 
-def test_a_measured_time_is_a_scope() -> None:
-    session = marey.start("x")
-    assert session is not None
-    timer = CUDATimer()
+def test_a_measured_time_is_a_scope(session: int, timer: CUDATimer) -> None:
     with timer.measure("forward"), timer.measure("matmul"):
         pass
     assert find(live_root(session), "forward")["children"][0]["frame"]["name"] == "matmul"
@@ -242,20 +232,15 @@ def test_passed_events_are_read_without_waiting(device: Device) -> None:
 
 
 def test_the_time_of_the_gpu_is_a_metric_of_the_scope(device: Device) -> None:
-    session = marey.start("x", data="trace")
     timer = CUDATimer(synchronize=False)
-    with marey.scope("step"), timer.measure("forward"):
+    # The end of the session reads what is pending.
+    with traced("x"), marey.scope("step"), timer.measure("forward"):
         device.work(2.5)
-    # Ending the session reads what is pending.
-    marey.finalize(session, "marey")
     query = "SELECT path, value FROM counters WHERE name = 'gpu_time (ns)'"
     assert run_rows("x.marey", query) == [("step/forward", 2.5e6)]
 
 
-def test_the_time_of_the_gpu_is_in_a_tree(device: Device) -> None:
-    session = marey.start("x")
-    assert session is not None
-    timer = CUDATimer()
+def test_the_time_of_the_gpu_is_in_a_tree(session: int, device: Device, timer: CUDATimer) -> None:
     for _ in range(2):
         with timer.measure("forward"):
             device.work(2.0)
@@ -267,17 +252,15 @@ def test_a_gpu_that_failed_loses_the_time_and_nothing_else(device: Device) -> No
     with timer.measure("before"):
         device.work(1.0)
     assert timer.results["before"].count == 1
-    session = marey.start("x", data="trace")
-    device.fails = True
-    with timer.measure("lost"):
-        device.work(1.0)
-    assert set(timer.results) == {"before"}
-    marey.finalize(session, "marey")
+    with traced("x"):
+        device.fails = True
+        with timer.measure("lost"):
+            device.work(1.0)
+        assert set(timer.results) == {"before"}
     assert marey.open("x.marey").info()["losses"] == {"metrics_unfetched": 1}
 
 
 def test_a_gpu_that_fails_inside_a_block_leaves_the_error_of_the_program(device: Device) -> None:
-    session = marey.start("x", data="trace")
     timer = CUDATimer(synchronize=False)
 
     def query(_event: Any) -> bool:
@@ -288,23 +271,23 @@ def test_a_gpu_that_fails_inside_a_block_leaves_the_error_of_the_program(device:
         event.query = event.record = query
         raise ValueError("of the program")
 
-    with pytest.raises(ValueError, match="of the program"), timer.measure("lost"):
+    raises = pytest.raises(ValueError, match="of the program")
+    with traced("x"), raises, timer.measure("lost"):
         fail()
-    marey.finalize(session, "marey")
     run = marey.open("x.marey")
     assert run.sql("SELECT name FROM spans").rows() == [("lost",)]
     assert run.info()["losses"] == {"metrics_unfetched": 1}
 
 
-def test_the_capture_of_a_graph_is_not_disturbed_and_its_time_is_lost(device: Device) -> None:
-    session = marey.start("x", data="trace")
-    timer = CUDATimer()
-    device.is_capturing = True
-    with timer.measure("captured"):
-        device.work(1.0)
-    device.is_capturing = False
-    assert (device.syncs, timer.results) == (0, {})
-    marey.finalize(session, "marey")
+def test_the_capture_of_a_graph_is_not_disturbed_and_its_time_is_lost(
+    device: Device, timer: CUDATimer
+) -> None:
+    with traced("x"):
+        device.is_capturing = True
+        with timer.measure("captured"):
+            device.work(1.0)
+        device.is_capturing = False
+        assert (device.syncs, timer.results) == (0, {})
     assert marey.open("x.marey").info()["losses"] == {"metrics_unfetched": 1}
 
 

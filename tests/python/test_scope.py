@@ -10,7 +10,7 @@ from typing import Any
 
 import marey as proton
 import pytest
-from profiles import Node, counts, find, live_root, metrics, states, walk
+from profiles import Node, counts, find, live_root, metrics, record_scope, states, walk
 from threads import run_in_threads
 
 
@@ -99,8 +99,7 @@ def test_an_exception_leaves_every_scope_and_state(session: int) -> None:
     with pytest.raises(KeyError), proton.scope("a"), proton.state("s"), proton.cpu_timed_scope("b"):
         raise KeyError
     assert proton.depth(session) == 0
-    with proton.scope("after", {"m": 1}):
-        pass
+    record_scope("after", {"m": 1})
     root = live_root(session)
     assert metrics(find(root, "after")) == {"m": 1}
     assert losses(root) == {}
@@ -266,8 +265,7 @@ def test_a_decorated_callable_without_a_name(session: int) -> None:
 
 def test_the_outer_state_applies_after_the_inner_one(session: int) -> None:
     def measure() -> None:
-        with proton.scope("s", {"m": 1}):
-            pass
+        record_scope("s", {"m": 1})
 
     with proton.state("outer"):
         measure()
@@ -304,8 +302,7 @@ def test_the_metadata_state_has_the_name_that_viewers_leave_out(session: int) ->
 
 def test_states_belong_to_their_thread(session: int) -> None:
     def other() -> None:
-        with proton.scope("other", {"m": 1}):
-            pass
+        record_scope("other", {"m": 1})
 
     with proton.state("mine"):
         run_in_threads(other)

@@ -1,9 +1,11 @@
-"""Helpers to read traces, spools and runs that a test has written."""
+"""Helpers to write a trace, and to read traces, spools and runs that a test has written."""
 
 from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,14 @@ Event = dict[str, Any]
 
 # The last frame of a spool, without contents: its length, its CRC and its kind.
 END = bytes([1, 0, 0, 0, *zlib.crc32(b"\x0b").to_bytes(4, "little"), 0x0B])
+
+
+@contextmanager
+def traced(name: str) -> Iterator[None]:
+    """Records a trace, of which a run is all that is written."""
+    session = marey.start(name, data="trace")
+    yield
+    marey.finalize(session, "marey")
 
 
 def events(path: str | Path) -> list[Event]:

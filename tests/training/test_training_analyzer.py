@@ -167,10 +167,8 @@ def test_a_trace_of_another_tool_has_gpu_times(imported: ProfileAnalyzer) -> Non
 
 
 def test_a_tree_of_sums_is_a_profile() -> None:
-    session = marey.start("tree")
-    with marey.scope("a"), marey.scope("b"):
+    with marey.profile("tree"), marey.scope("a"), marey.scope("b"):
         spin(1)
-    marey.finalize(session)
     names = {each["name"] for each in ProfileAnalyzer("tree.hatchet").get_top_operations()}
     assert names == {"a", "b"}
 

@@ -426,10 +426,9 @@ def test_the_default_metric_is_gpu_time_or_the_first_inclusive() -> None:
 
 
 def test_the_default_metric_of_marey_files_is_wall_total() -> None:
-    session = marey.start("mine")
-    with marey.scope("step", metrics={"tokens": 512}), marey.scope("inner"):
+    step = marey.scope("step", metrics={"tokens": 512})
+    with marey.profile("mine"), step, marey.scope("inner"):
         pass
-    marey.finalize(session)
     graph = Graph.read("mine.hatchet")
     assert "tokens (inc)" in graph.inc_metrics
     assert graph.default_metric == "wall_total (ns)"

@@ -300,16 +300,15 @@ def test_service_windows_with_exit_metrics(monkeypatch: pytest.MonkeyPatch) -> N
             raise RuntimeError("out of memory")
         return ["token"] * tokens
 
-    session = marey.start("service")
-    requests = [1, 2, 3, 4]
-    with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "time", clock)
-        run(
-            SERVICE + SERVICE_USE,
-            incoming_requests=requests,
-            process_llm_request=process_llm_request,
-        )
-    marey.finalize(session)
+    with marey.profile("service"):
+        requests = [1, 2, 3, 4]
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, "time", clock)
+            run(
+                SERVICE + SERVICE_USE,
+                incoming_requests=requests,
+                process_llm_request=process_llm_request,
+            )
 
     graph, inclusive, *_ = marey.read("service.hatchet")
     window = next(row for row in graph if row["name"] == "service_window")

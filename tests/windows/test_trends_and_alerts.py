@@ -28,6 +28,7 @@ from marey.windows.alert import Condition
 from marey.windows.robust import Baseline
 from marey.windows.summary import summarize
 from marey.windows.watch import Watch
+from profiles import record_scope
 from window_files import until
 
 # As docs/windows.md states it.
@@ -46,8 +47,7 @@ def test_trends_are_a_table_over_the_windows_that_are_kept() -> None:
     profiler.start_new_window()
     for number in range(5):
         step(1)
-        with marey.scope("request"):
-            pass
+        record_scope("request")
         if number > 2:
             profiler.record_request(RequestMetrics(number, 1, True))
         profiler.start_new_window()
