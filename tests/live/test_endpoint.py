@@ -23,6 +23,7 @@ from programs import (
     marey_command,
     marey_stdout,
     run_command,
+    until,
 )
 
 PROGRAM = """
@@ -88,10 +89,7 @@ def recording(source: str = PROGRAM, **env: str) -> Iterator[tuple[Live, int]]:
 
 
 def wait_for_socket(pid: int, runtime_dir: str | None = None) -> None:
-    deadline = time.monotonic() + DEADLINE_SECS
-    while not socket_path(pid, runtime_dir).exists():
-        assert time.monotonic() < deadline, f"process {pid} has no socket"
-        os.sched_yield()
+    until(socket_path(pid, runtime_dir).exists)
 
 
 def test_a_recording_process_is_listed_until_it_ends() -> None:
@@ -435,13 +433,13 @@ def marey_request(pid: int, request: str) -> str:
 
 def wait_for_read(pid: int) -> None:
     """Waits until the main thread of a process is in the system call `read`."""
-    deadline = time.monotonic() + DEADLINE_SECS
-    while True:
+
+    def is_in_read() -> object:
         (process,) = json.loads(marey_stdout("dump", str(pid), "--json"))
         wait = process["threads"][0]["wait"]
-        if wait is not None and wait["call"] == "read":
-            return
-        assert time.monotonic() < deadline, process
+        return wait is not None and wait["call"] == "read"
+
+    until(is_in_read)
 
 
 def test_no_socket_is_opened_where_the_environment_forbids_it() -> None:
@@ -481,10 +479,7 @@ def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> N
             assert program.read_line() == "1"
             record(program, name)
         sockets = Path(runtime_dir, "marey")
-        deadline = time.monotonic() + DEADLINE_SECS
-        while not sockets.exists() or len(list(sockets.iterdir())) < 2:
-            assert time.monotonic() < deadline
-            os.sched_yield()
+        until(lambda: len(list(sockets.glob("*"))) >= 2)
         processes = json.loads(marey_command("ps", "--json", XDG_RUNTIME_DIR=runtime_dir).stdout)
         for name in ("first", "second"):
             path = os.path.realpath(f"{name}.hatchet")

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import replay
 from hanging_jobs import ODD, PROGRAM, RANKS, Launcher, RankError
-from programs import DEADLINE_SECS, Live, Outcome, marey_as_nobody, marey_command
+from programs import Live, Outcome, marey_as_nobody, marey_command, until
 
 pytest.importorskip("torch")
 
@@ -34,11 +33,8 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
             yield Launcher(program, folder / "dumps")
 
 
-def wait_for_end(pid: int) -> None:
-    deadline = time.monotonic() + DEADLINE_SECS
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline
-        os.sched_yield()
+def has_ended(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def run_hang(*arguments: str) -> Outcome:
@@ -53,10 +49,10 @@ def judge(pid: int, cause: str, *options: str) -> dict[str, Any]:
         arrived = all(member["place"]["kind"] == "collective" for member in others)
         return bool(job["cause"] == cause and arrived)
 
-    return until(is_reached, str(pid), *options)
+    return judge_until(is_reached, str(pid), *options)
 
 
-def until(is_reached: Callable[[dict[str, Any]], bool], *arguments: str) -> dict[str, Any]:
+def judge_until(is_reached: Callable[[dict[str, Any]], bool], *arguments: str) -> dict[str, Any]:
     for _ in range(ATTEMPTS):
         done = run_hang("--json", *arguments)
         assert done.exit_code == 0, done.stderr
@@ -98,7 +94,7 @@ def test_an_exception_of_a_rank_fails_the_test_of_its_job(launcher: Launcher) ->
     with pytest.raises(RankError, match="ZeroDivisionError"), launcher.job("saves", hosts=0):
         pass  # fails before the job hangs
     with pytest.raises(RankError, match="ValueError: of the"), launcher.job("raises") as pids:
-        wait_for_end(pids[ODD])
+        until(lambda: has_ended(pids[ODD]))
     launcher.dumps.rename("moved")
     with pytest.raises(RankError, match="FileNotFoundError"), launcher.job("saves"):
         launcher.dump_collectives()
@@ -244,7 +240,9 @@ def test_a_host_whose_ssh_hangs_is_named_and_the_others_are_judged(launcher: Lau
 @pytest.mark.usefixtures("ssh")
 def test_a_dead_rank_of_another_host_is_named_with_the_host(launcher: Launcher) -> None:
     with launcher.job("dies", hosts=2) as pids:
-        job = until(lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1")
+        job = judge_until(
+            lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1"
+        )
     assert job["ended"] == [{"host": "node1", "pid": pids[ODD]}]
     expected = f"Rank {ODD} has ended: process {pids[ODD]} on node1 is a zombie; the other 3 ranks "
     assert job["sentence"].startswith(expected)
@@ -291,7 +289,7 @@ def test_a_process_without_a_rank_is_judged_alone() -> None:
     """
     with Live(source) as program:
         pid = int(program.read_line())
-        job = until(lambda job: bool(job["cause"] == "io"), str(pid))
+        job = judge_until(lambda job: bool(job["cause"] == "io"), str(pid))
     assert job["sentence"].startswith(f"Process {pid} waits for data (read on pipe:")
 
 

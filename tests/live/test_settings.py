@@ -6,14 +6,13 @@ import contextlib
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
 import replay
-from programs import DEADLINE_SECS, Live, marey_stdout, query
+from programs import Live, marey_stdout, query, until
 
 # Runs the lines of its input.
 PROGRAM = """
@@ -106,13 +105,6 @@ class Process:
 def recording(data: str, **env: str) -> Iterator[Process]:
     with Live(PROGRAM, DATA=data, **{**QUIET, **env}) as program:
         yield Process(program)
-
-
-def until(is_reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECS
-    while not is_reached():
-        assert time.monotonic() < deadline
-        os.sched_yield()
 
 
 def test_effect_of_checkpoint_interval() -> None:

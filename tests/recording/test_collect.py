@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import DEADLINE_SECS, Live, marey_stdout, run_program, run_well, write_program
+from programs import Live, marey_stdout, run_program, run_well, until, write_program
 from run_programs import COUNTS, STEPS, record
 from trace_files import run_rows
 
@@ -250,9 +249,7 @@ def test_the_spool_of_a_killed_program_is_collected_later() -> None:
         """
     with Live(source) as program:
         assert program.read_line() == "ready"
-        deadline = time.monotonic() + DEADLINE_SECS
-        while rows(SPANS) != [("a", 1000)]:  # a run that is still recorded can be opened, too
-            assert time.monotonic() < deadline
+        until(lambda: rows(SPANS) == [("a", 1000)])  # a run that is still recorded can be opened
         assert one("SELECT is_complete FROM processes") == (False,)
         program.process.kill()
         program.end()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from profiles import Node, counts, find, metrics, profile_names, tree
-from programs import DEADLINE_SECS, Live, run_program, run_well
+from programs import Live, run_program, run_well, until
 
 NO_CHECKPOINTS = {"MAREY_CHECKPOINT_SECS": "0"}
 
@@ -182,13 +182,11 @@ def test_sigkill_leaves_the_last_checkpoint() -> None:
         """
     with Live(source, MAREY_CHECKPOINT_SECS="0.05") as program:
         assert program.read_line() == "ready"
-        deadline = time.monotonic() + DEADLINE_SECS
-        while not Path("x.hatchet").exists() or len(counts(tree("x.hatchet"))) < 2:
-            assert time.monotonic() < deadline
+        until(Path("x.hatchet").exists)
+        until(lambda: len(counts(tree("x.hatchet"))) >= 2)
         # The next checkpoint began after "ready" was heard, and so has everything.
         seen = os.stat("x.hatchet").st_ino
-        while os.stat("x.hatchet").st_ino == seen:
-            assert time.monotonic() < deadline
+        until(lambda: os.stat("x.hatchet").st_ino != seen)
         program.process.kill()
         assert program.end().exit_code == -signal.SIGKILL
     root = tree("x.hatchet")

@@ -7,7 +7,10 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 NOBODY_UID = 65534
@@ -37,6 +40,18 @@ threading.Thread(target=work, name="worker", daemon=True).start()
 print(os.getpid(), flush=True)
 sys.stdin.readline()
 """
+
+
+def until(is_reached: Callable[[], object], work: Callable[[], object] | None = None) -> None:
+    """Does the work, or waits, until the condition holds."""
+    deadline = monotonic() + DEADLINE_SECS
+    pause = threading.Event()
+    while not is_reached():
+        assert monotonic() < deadline, "the condition was never met"
+        if work is None:
+            pause.wait(0.005)
+        else:
+            work()
 
 
 class Outcome(NamedTuple):

@@ -6,15 +6,13 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
 from marey.windows import Window, rotation
 from marey.windows.background import Timer
 from profiles import tree
-
-DEADLINE_SECS = 60
+from programs import until
 
 
 def shorten(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
@@ -25,18 +23,6 @@ def shorten(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
             super().__init__(period_seconds / factor, action)
 
     monkeypatch.setattr(rotation, "Timer", ShortTimer)
-
-
-def until(is_reached: Callable[[], object], work: Callable[[], object] | None = None) -> None:
-    """Does the work until the condition holds."""
-    deadline = monotonic() + DEADLINE_SECS
-    pause = threading.Event()
-    while not is_reached():
-        assert monotonic() < deadline, "the condition was never met"
-        if work is None:
-            pause.wait(0.005)
-        else:
-            work()
 
 
 def call_on_threads(work: Callable[[], object], is_reached: Callable[[], object]) -> int:

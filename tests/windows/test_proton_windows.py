@@ -22,7 +22,8 @@ import window_examples
 from gpu_programs import read_kernels, run
 from marey.windows import LLMInferenceProfiler, RequestMetrics, ServiceWindowProfiler
 from profiles import counts, record_scope, tree
-from window_files import node, paths, shorten, total, until
+from programs import until
+from window_files import node, paths, shorten, total
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ import pytest
 from marey.windows import LLMInferenceProfiler, RequestMetrics, ServiceWindowProfiler
 from marey.windows.sketch import Sketch
 from profiles import tree, walk
-from programs import run_well
-from window_files import call_on_threads, node, paths, total, until
+from programs import run_well, until
+from window_files import call_on_threads, node, paths, total
 
 
 @pytest.fixture

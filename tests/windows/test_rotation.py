@@ -27,8 +27,8 @@ from marey.windows import (
     rotation,
 )
 from profiles import record_scope
-from programs import Live, marey_command, run_program, run_well, write_program
-from window_files import call_on_threads, paths, total, until
+from programs import Live, marey_command, run_program, run_well, until, write_program
+from window_files import call_on_threads, paths, total
 
 
 @contextmanager

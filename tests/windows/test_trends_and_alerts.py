@@ -29,7 +29,7 @@ from marey.windows.robust import Baseline
 from marey.windows.summary import summarize
 from marey.windows.watch import Watch
 from profiles import record_scope
-from window_files import until
+from programs import until
 
 # As docs/windows.md states it.
 FALSE_ALARM_RATE = 0.01
