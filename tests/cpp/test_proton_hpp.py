@@ -38,11 +38,6 @@ def metrics(file: str) -> dict[str, dict[str, Any]]:
     return {path: values for path, values in found.items() if values}
 
 
-def losses(file: str) -> dict[str, int]:
-    counted: dict[str, int] = profiles.tree(file)["marey"]["losses"]
-    return {cause: count for cause, count in counted.items() if count}
-
-
 def test_contexts_are_the_scopes_of_the_thread_and_its_state(sessions: Path) -> None:
     cpp_programs.run(sessions, "contexts")
     assert profiles.counts(profiles.tree("contexts.hatchet")) == {
@@ -128,7 +123,7 @@ def test_errors_name_what_is_wrong_and_what_is_right(sessions: Path) -> None:
 
 def test_values_for_forgotten_scopes_are_counted_as_losses(sessions: Path) -> None:
     cpp_programs.run(sessions, "late")
-    assert losses("late.hatchet") == {"metrics_unfetched": 2}
+    assert profiles.losses(profiles.tree("late.hatchet")) == {"metrics_unfetched": 2}
 
 
 def test_a_fork_in_the_middle_of_scopes_of_other_threads_does_not_hang(sessions: Path) -> None:
@@ -149,7 +144,7 @@ def test_sessions_change_while_many_threads_record(sessions: Path) -> None:
         "outer/even": {"items": 1600},
         "outer/odd": {"items": 1600},
     }
-    assert losses("threads.hatchet") == {}
+    assert profiles.losses(profiles.tree("threads.hatchet")) == {}
 
 
 def test_hostile_names_and_exits_break_nothing(sessions: Path) -> None:
@@ -162,7 +157,10 @@ def test_hostile_names_and_exits_break_nothing(sessions: Path) -> None:
         "reused": 1,
         "reused/reused": 1,
     }
-    assert losses("hostile.hatchet") == {"unmatched_exits": 2, "unclosed_scopes": 1}
+    assert profiles.losses(profiles.tree("hostile.hatchet")) == {
+        "unmatched_exits": 2,
+        "unclosed_scopes": 1,
+    }
 
 
 def test_destructors_of_static_objects_may_record(sessions: Path) -> None:

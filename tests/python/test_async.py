@@ -12,7 +12,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import counts, find, live_root, metrics, record_scope, tree, walk
+from profiles import counts, find, live_root, losses, metrics, record_scope, tree, walk
 from programs import run_well
 from threads import run_in_threads
 from versions import NEWEST_KNOWN
@@ -76,7 +76,7 @@ def test_interleaved_tasks_keep_their_own_scopes(session: int) -> None:
     }
     assert metrics(find(root, "main/first")) == {"m": 1}
     assert metrics(find(root, "main/second")) == {"m": 2}
-    assert not any(root["marey"]["losses"].values())
+    assert losses(root) == {}
 
 
 def test_each_task_has_its_own_times(session: int) -> None:
@@ -262,7 +262,7 @@ def test_exceptions_leave_the_scopes_of_a_task(session: int, error: type[BaseExc
     root = live_root(session)
     expected = {"outer": 1, "outer/resource": 1, "outer/resource/inner": 1, "after": 1}
     assert counts(root) == expected
-    assert not any(root["marey"]["losses"].values())
+    assert losses(root) == {}
 
 
 def test_a_cancelled_task_leaves_its_scopes(session: int) -> None:

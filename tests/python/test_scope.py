@@ -10,13 +10,8 @@ from typing import Any
 
 import marey as proton
 import pytest
-from profiles import Node, counts, find, live_root, metrics, record_scope, states, walk
+from profiles import counts, find, live_root, losses, metrics, record_scope, states, walk
 from threads import run_in_threads
-
-
-def losses(root: Node) -> dict[str, int]:
-    return {cause: count for cause, count in root["marey"]["losses"].items() if count}
-
 
 # Entering and leaving
 

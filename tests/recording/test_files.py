@@ -13,7 +13,7 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, counts, profile_names, record_scope, tree, walk
+from profiles import Node, counts, losses, profile_names, record_scope, tree, walk
 from programs import Live, run_program, run_well
 
 RANK_VARS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -168,11 +168,7 @@ def test_losses_are_counted() -> None:
     thread.join()
     wait_for_end(thread)
     marey.finalize(session)
-    losses = tree("x.hatchet")["marey"]["losses"]
-    assert {cause: count for cause, count in losses.items() if count} == {
-        "unclosed_scopes": 2,
-        "unmatched_exits": 1,
-    }
+    assert losses(tree("x.hatchet")) == {"unclosed_scopes": 2, "unmatched_exits": 1}
 
 
 def test_nodes_beyond_the_limit_are_counted() -> None:

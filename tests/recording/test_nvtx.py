@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from profiles import counts, find, metrics, profile_names, tree
+from profiles import counts, find, losses, metrics, profile_names, tree
 from programs import run_command, run_marey, run_program, run_well
 
 SOURCE = Path(__file__).parent / "c" / "nvtx_library.c"
@@ -33,11 +33,6 @@ def build_library(name: str = "annotated") -> Path:
     done = run_command("cc", *options, SOURCE, "-o", output, "-ldl")
     assert done.exit_code == 0, done.stderr
     return output
-
-
-def losses(path: str) -> dict[str, int]:
-    found: dict[str, int] = tree(path)["marey"]["losses"]
-    return {cause: count for cause, count in found.items() if count}
 
 
 def test_the_nvtx_package_records_ranges_marks_domains_and_payloads() -> None:
@@ -83,7 +78,7 @@ def test_the_nvtx_package_records_ranges_marks_domains_and_payloads() -> None:
     assert (mark["marey"]["kind"], mark["metrics"]["wall_total (ns)"]) == ("mark", 0)
     assert metrics(find(root, "lib::second")) == {"payload": 2.5}
     assert metrics(find(root, "first")) == {}
-    assert losses("p.hatchet") == {}
+    assert losses(tree("p.hatchet")) == {}
 
 
 def test_c_libraries_and_the_nvtx_package_record_into_one_session() -> None:
@@ -122,7 +117,7 @@ def test_c_libraries_and_the_nvtx_package_record_into_one_session() -> None:
     }
     assert metrics(find(root, "first::kept")) == {"payload": -7}
     assert metrics(find(root, "first::kept/second::text")) == {"payload": 0.5}
-    assert losses("p.hatchet") == {"unmatched_exits": 1}
+    assert losses(tree("p.hatchet")) == {"unmatched_exits": 1}
 
 
 def test_popping_a_range_from_before_the_session_leaves_no_scope() -> None:
@@ -144,7 +139,7 @@ def test_popping_a_range_from_before_the_session_leaves_no_scope() -> None:
         marey.finalize()
     """)
     assert counts(tree("p.hatchet")) == {"a": 1, "a/b": 1, "a/c": 1}
-    assert losses("p.hatchet") == {}
+    assert losses(tree("p.hatchet")) == {}
 
 
 def test_in_a_trace_ranges_are_spans_and_marks_are_instants() -> None:
@@ -245,6 +240,6 @@ def test_open_ranges_of_ended_threads_and_forks_are_harmless() -> None:
         marey.finalize()
     """)
     assert counts(tree("p.hatchet")) == {"outer": 1, "outer/never popped": 1, "outer/inner": 1}
-    assert losses("p.hatchet") == {"unclosed_scopes": 1}
+    assert losses(tree("p.hatchet")) == {"unclosed_scopes": 1}
     [child] = Path(".").glob("p.*.hatchet")
     assert counts(tree(child))["outer/inner"] == 1

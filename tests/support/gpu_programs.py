@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import profiles
 from profiles import Node, tree, walk
 from programs import Outcome, run_program, run_well
 from replay import environment
@@ -62,8 +63,7 @@ def read_kernels(path: str = "profile.hatchet") -> dict[str, Kernel]:
 
 def losses(path: str = "profile.hatchet") -> dict[str, int]:
     """Returns the losses of a profile, by cause."""
-    found: dict[str, int] = tree(path)["marey"]["losses"]
-    return {cause: count for cause, count in found.items() if count}
+    return profiles.losses(tree(path))
 
 
 def gpu_note(path: str = "profile.hatchet") -> str:

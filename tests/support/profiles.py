@@ -70,6 +70,11 @@ def metrics(node: Node) -> dict[str, Any]:
     return {key: value for key, value in node["metrics"].items() if not key.startswith("wall_")}
 
 
+def losses(root: Node) -> dict[str, int]:
+    """Returns the losses of a profile, by cause."""
+    return {cause: count for cause, count in root["marey"]["losses"].items() if count}
+
+
 def profile_names(suffix: str = ".hatchet", directory: str | Path = ".") -> list[str]:
     """Returns the sorted names of the profiles in a directory."""
     return sorted(path.name for path in Path(directory).glob(f"*{suffix}"))
