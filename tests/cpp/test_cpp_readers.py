@@ -10,7 +10,7 @@ from typing import Any
 import marey
 import pytest
 from cpp_programs import SOURCES, Trace, compile_program, run_case
-from programs import marey_stdout
+from programs import inside, marey_stdout
 from replay import environment
 
 SCRIPT = """clock real
@@ -37,8 +37,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = compile_program(folder / "training", SOURCES / "programs" / "training.cpp")
     (folder / "trace").mkdir()
     double = environment(folder / "lib", SCRIPT)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder / "trace")
+    with inside(folder / "trace"):
         run_case(program, RANK="3", WORLD_SIZE="8", **double)
     return folder / "trace"
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from gpu_cases import CASES, DELIVERIES, VERSIONS
 from profiles import Node
-from programs import run_program
+from programs import inside, run_program
 from replay import environment
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
@@ -52,12 +52,8 @@ def played(source: str, folder: Path, path: str = "") -> Path:
     """Plays all cases; returns the folder of their output."""
     env = environment(folder / "lib")
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [path, env["PYTHONPATH"]]))
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
+    with inside(folder):
         done = run_program(source, **env, TRITON_DEFAULT_FP_FUSION="1")
-    finally:
-        os.chdir(before)
     assert done.exit_code == 0, done.stderr
     return folder
 
@@ -155,13 +151,9 @@ HOOKED = """
 
 def hooked(profiler: str, folder: Path) -> tuple[Any, Any]:
     folder.mkdir()
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        env = environment(folder / "lib", "kernel add duration 250")
+    env = environment(folder / "lib", "kernel add duration 250")
+    with inside(folder):
         done = run_program(HOOKED.format(profiler=profiler), **env, TRITON_DEFAULT_FP_FUSION="1")
-    finally:
-        os.chdir(before)
     assert done.exit_code == 0, done.stderr
     root, devices = json.loads((folder / "profile.hatchet").read_text())
     return measured(root)["children"], devices

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import replay
 from hanging_jobs import ODD, PROGRAM, RANKS, Launcher, RankError
-from programs import Live, Outcome, marey_as_nobody, marey_command, until
+from programs import Live, Outcome, inside, marey_as_nobody, marey_command, until
 
 pytest.importorskip("torch")
 
@@ -26,11 +26,11 @@ NEVER_RETURNS = -(2**31)
 @pytest.fixture(scope="module")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     folder = tmp_path_factory.mktemp("jobs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        Path("gpu_hangs").write_text(f"fail cuStreamSynchronize {NEVER_RETURNS}\n")
-        with Live(PROGRAM, DOUBLE=str(replay.library() or "")) as program:
-            yield Launcher(program, folder / "dumps")
+    (folder / "gpu_hangs").write_text(f"fail cuStreamSynchronize {NEVER_RETURNS}\n")
+    with inside(folder):
+        live = Live(PROGRAM, DOUBLE=str(replay.library() or ""))
+    with live as program:
+        yield Launcher(program, folder / "dumps")
 
 
 def has_ended(pid: int) -> bool:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from interpreters import VERSIONS, require
-from programs import DEADLINE_SECS, Live
+from programs import DEADLINE_SECS, Live, inside
 
 PROGRAM = """
 import collections, os, sys, threading, types
@@ -166,10 +164,8 @@ def plain(read: dict[str, Any]) -> Any:
 def pid(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The program on each interpreter; nothing of it may have run because it was read."""
     python = require(request.param)
-    before = Path.cwd()
-    os.chdir(tmp_path_factory.mktemp("program"))
-    live = Live(PROGRAM, python=python)
-    os.chdir(before)
+    with inside(tmp_path_factory.mktemp("program")):
+        live = Live(PROGRAM, python=python)
     with live as program:
         yield int(program.read_line())
         program.write_line()

@@ -14,7 +14,7 @@ from typing import Any
 import marey
 import pytest
 from profiles import Node, counts, losses, profile_names, record_scope, tree, walk
-from programs import Live, run_program, run_well
+from programs import Live, inside, run_program, run_well
 
 RANK_VARS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -207,8 +207,7 @@ def test_an_unwritable_path_is_in_the_error() -> None:
 def test_a_name_is_relative_to_where_the_session_began() -> None:
     session = marey.start("x")
     Path("elsewhere").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir("elsewhere")
+    with inside("elsewhere"):
         assert marey.start("x") != session
         assert marey.start(Path.cwd().parent / "x") == session
         marey.finalize()

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -52,6 +53,17 @@ def until(is_reached: Callable[[], object], work: Callable[[], object] | None = 
             pause.wait(0.005)
         else:
             work()
+
+
+@contextmanager
+def inside(folder: str | Path) -> Iterator[None]:
+    """Makes a folder the working directory of a block."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 class Outcome(NamedTuple):

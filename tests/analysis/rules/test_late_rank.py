@@ -7,7 +7,7 @@ from pathlib import Path
 import marey
 import pytest
 from analyses import make_run
-from programs import run_well
+from programs import inside, run_well
 from rank_traces import collective_traces, host_traces
 from rules import check_no_findings_without_data, findings_of
 
@@ -78,8 +78,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs of all cases, from one job, because four ranks take seconds to start."""
     pytest.importorskip("torch.distributed")
     folder = tmp_path_factory.mktemp("job")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with inside(folder):
         run_well(PROGRAM)
     return folder
 
