@@ -15,7 +15,7 @@ from pathlib import Path
 
 import marey
 import pytest
-from programs import run_well
+from programs import run_command, run_well
 from run_programs import COUNTS, record_in
 from trace_files import run_rows
 
@@ -232,10 +232,8 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "interrupted\n"
+    done = run_command(sys.executable, "-c", program, path)
+    assert (done.exit_code, done.stdout) == (0, "interrupted\n")
 
 
 def test_a_terminal_shows_the_progress_of_an_import() -> None:

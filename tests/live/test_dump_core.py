@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from interpreters import VERSIONS, interpreters, require
-from programs import DEADLINE_SECS, Live, LiveCommand, marey_command, marey_stdout
+from programs import DEADLINE_SECS, Live, LiveCommand, marey_command, marey_stdout, run_command
 
 PROGRAM = """
 import asyncio, sys, threading
@@ -203,7 +203,8 @@ def test_a_cut_core_file_is_an_error_and_not_a_crash() -> None:
 def is_in_one_file(python: str) -> bool:
     """Whether an interpreter is in its program, rather than in a library."""
     code = "print(open('/proc/self/maps').read())"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    done = run_command(python, "-c", code)
+    assert done.exit_code == 0
     return "libpython" not in done.stdout
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from interpreters import VERSIONS, require
-from programs import DEADLINE_SECS, Live, inside
+from programs import Live, inside, run_command
 
 PROGRAM = """
 import collections, os, sys, threading, types
@@ -121,8 +120,7 @@ for line in sys.argv[2:]:
 
 def inspect_lines(pid: int, lines: list[list[str]]) -> list[tuple[int, str, str]]:
     """Returns exit codes, outputs and errors of several commands, run by one interpreter."""
-    arguments = [sys.executable, "-c", LINES, str(pid), *map("\x1f".join, lines)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
+    done = run_command(sys.executable, "-c", LINES, pid, *map("\x1f".join, lines))
     outputs, errors = done.stdout.split("\0"), done.stderr.split("\0")
     return [
         (int(code), output, error)

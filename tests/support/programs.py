@@ -173,9 +173,9 @@ class LiveCommand:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def end(self) -> Outcome:
-        """Waits for the end."""
-        stdout, stderr = self.process.communicate(timeout=DEADLINE_SECS)
+    def end(self, stdin: str = "") -> Outcome:
+        """Writes a last input, which an ended command need not read, and waits for the end."""
+        stdout, stderr = self.process.communicate(stdin, timeout=DEADLINE_SECS)
         return Outcome(self.process.returncode, stdout, stderr)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 from collections import deque
 from datetime import datetime, timedelta
@@ -18,6 +17,7 @@ from typing import Any, SupportsIndex
 
 import marey
 import pytest
+from programs import run_command
 from viewer_graphs import TIME, path
 from window_examples import SERVICE as SERVICE_USE
 
@@ -449,14 +449,9 @@ def shell(commands: str) -> str:
     program = "from marey._cli import viewer; viewer()"
     viewer.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{program}' \"$@\"\n")
     viewer.chmod(0o755)
-    done = subprocess.run(
-        ["bash", "-e", "-c", commands],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PATH": f"{viewer.parent.absolute()}:{os.environ['PATH']}"},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    path = f"{viewer.parent.absolute()}:{os.environ['PATH']}"
+    done = run_command("bash", "-e", "-c", commands, PATH=path)
+    assert (done.exit_code, done.stderr) == (0, "")
     return done.stdout
 
 
