@@ -15,14 +15,12 @@ import pytest
 from programs import run_command
 from torch_programs import trace_ranks
 from trace_files import run_rows
+from trainers import BATCHES, EPOCHS, fit_with_lightning, train_with_transformers
 
 torch = pytest.importorskip("torch")
 
 # What the libraries warn of, about each other and about data loaders without workers.
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-EPOCHS = 2
-BATCHES = 3
 
 
 @pytest.fixture(autouse=True)
@@ -63,32 +61,7 @@ def lightning() -> Any:
 
 
 def fit(lightning: Any, **arguments: Any) -> None:
-    class Model(lightning.LightningModule):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def training_step(self, batch: Any, _index: int) -> Any:
-            return self.layer(batch).sum()
-
-        def validation_step(self, batch: Any, _index: int) -> None:
-            self.layer(batch)
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    loader = torch.utils.data.DataLoader(torch.ones(2 * BATCHES, 4), batch_size=2)
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        max_epochs=EPOCHS,
-        num_sanity_val_steps=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        **arguments,
-    )
-    trainer.fit(Model(), loader, loader)
+    fit_with_lightning(lightning, validates=True, enable_checkpointing=False, **arguments)
 
 
 def test_lightning_s_callback_records_epochs_and_steps(lightning: Any) -> None:
@@ -140,29 +113,7 @@ def test_hugging_face_s_trainer_records_epochs_and_steps() -> None:
     transformers = pytest.importorskip("transformers")
     from marey.integrations.transformers import MareyCallback
 
-    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def forward(self, x: Any) -> dict[str, Any]:
-            return {"loss": self.layer(x).sum()}
-
-    arguments = transformers.TrainingArguments(
-        "output",
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=2,
-        use_cpu=True,
-        save_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-        remove_unused_columns=False,
-    )
-    data = [{"x": torch.ones(4)}] * (2 * BATCHES)
-    trainer = transformers.Trainer(
-        Model(), arguments, train_dataset=data, callbacks=[MareyCallback("trainer")]
-    )
-    trainer.train()
+    train_with_transformers(transformers, MareyCallback("trainer"))
     assert count_steps("trainer.marey") == EPOCHS * BATCHES
     assert paths("trainer.marey", "epoch") == {"epoch": EPOCHS}
     expected = [(number // BATCHES, number) for number in range(EPOCHS * BATCHES)]

@@ -27,6 +27,7 @@ from marey.training.bottleneck import Bottleneck, BottleneckType
 from programs import Live, run_program, run_well
 from threads import run_in_threads
 from trace_files import run_rows
+from trainers import fit_with_lightning, train_with_transformers
 from training_loops import FILE, Trainer, analysed, kinds, run_epochs, walk_files
 
 torch = pytest.importorskip("torch")
@@ -103,29 +104,8 @@ def test_a_name_that_is_no_callback_is_an_error() -> None:
 
 def test_hugging_face_s_trainer_calls_the_callback() -> None:
     transformers = pytest.importorskip("transformers")
-
-    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def forward(self, x: Any) -> dict[str, Any]:
-            return {"loss": self.layer(x).sum()}
-
     profiler = TrainingProfiler(ALL)
-    arguments = transformers.TrainingArguments(
-        output_dir="hf",
-        num_train_epochs=2,
-        per_device_train_batch_size=2,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
-    )
-    data = [{"x": torch.ones(4)}] * 6
-    transformers.Trainer(
-        Model(), arguments, train_dataset=data, callbacks=[profiler.callback]
-    ).train()
+    train_with_transformers(transformers, profiler.callback)
     found = saved_counts(profiler)
     assert (found["epoch"], found["epoch/step"]) == (2, 6)
 
@@ -133,29 +113,9 @@ def test_hugging_face_s_trainer_calls_the_callback() -> None:
 @pytest.mark.filterwarnings("ignore")  # of Lightning, about data loaders without workers
 def test_lightning_s_trainer_calls_the_callback() -> None:
     lightning = pytest.importorskip("pytorch_lightning")
-
-    class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def training_step(self, batch: Any, _index: int) -> Any:
-            return self.layer(batch).sum()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
     profiler = TrainingProfiler(ALL)
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        max_epochs=2,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir="checkpoints",
-        callbacks=[profiler.callback],
-    )
-    trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2))
+    options = {"default_root_dir": "checkpoints", "callbacks": [profiler.callback]}
+    fit_with_lightning(lightning, validates=False, **options)
     found = saved_counts(profiler)
     assert (found["epoch"], found["epoch/step"]) == (2, 6)
 
