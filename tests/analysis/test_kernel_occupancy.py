@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
-from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on
-from analyses import Event, kernel, make_run, recorded_run, rows
+from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on, shaped
+from analyses import kernel, make_run, recorded_run, rows
 from analyses import rows as view
-
-
-def shaped(
-    number: int, start: float, duration: float, blocks: int, threads: int, **more: Any
-) -> Event:
-    registers, shared = more.pop("registers", 16), more.pop("shared", 0)
-    return kernel(
-        number,
-        start,
-        duration,
-        grid=[blocks, 1, 1],
-        block=[threads, 1, 1],
-        **{"registers per thread": registers, "shared memory": shared},
-        **more,
-    )
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import marey
-from analyses import Event, open_run
+from analyses import Event, kernel, open_run
 
 Properties = dict[str, Any]
 
@@ -44,6 +44,22 @@ MI250: Properties = {
     "warpSize": 64,
 }
 P100: Properties = {**V100, "name": "Tesla P100", "computeMajor": 6}
+
+
+def shaped(
+    number: int, start: float, duration: float, blocks: int, threads: int, **more: Any
+) -> Event:
+    """Returns a kernel of so many blocks, each of so many threads."""
+    registers, shared = more.pop("registers", 16), more.pop("shared", 0)
+    return kernel(
+        number,
+        start,
+        duration,
+        grid=[blocks, 1, 1],
+        block=[threads, 1, 1],
+        **{"registers per thread": registers, "shared memory": shared},
+        **more,
+    )
 
 
 def run_on(events: list[Event], *devices: Properties, **metadata: str) -> marey.run.Run:

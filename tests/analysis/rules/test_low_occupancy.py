@@ -6,23 +6,11 @@ import math
 from typing import Any
 
 import pytest
-from analysed_devices import A100, run_on
-from analyses import Event, gpu_span, kernel, make_run, recorded_run, step
+from analysed_devices import A100, run_on, shaped
+from analyses import Event, gpu_span, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "low_occupancy"
-
-
-def shaped(
-    number: int, start: float, duration: float, blocks: int, threads: int, **more: Any
-) -> Event:
-    limits = {
-        "registers per thread": more.pop("registers", 16),
-        "shared memory": more.pop("shared", 0),
-    }
-    return kernel(
-        number, start, duration, grid=[blocks, 1, 1], block=[threads, 1, 1], **limits, **more
-    )
 
 
 def faulty(**more: Any) -> list[Event]:
