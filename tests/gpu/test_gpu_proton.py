@@ -115,36 +115,21 @@ def test_marey_and_proton_write_the_same_tree(
 
 
 HOOKED = """
-    import ctypes
     import {profiler} as profiler
-    import triton
-    import triton.language as tl
-    from triton.backends.nvidia.driver import CudaDriver
+    from triton_add import Array, add_kernel, use_driver
 
     def describe(grid, kernel, args):
         size = args["size"]
         return {{"name": f"add_{{size}}", "flops32": size, "bytes": 8 * size}}
 
-    @triton.jit(launch_metadata=describe)
-    def add(x, y, size, BLOCK: tl.constexpr):
-        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        tl.store(y + at, tl.load(x + at, mask=at < size) + 1.0, mask=at < size)
-
-    class Array:
-        dtype = "float32"
-        memory = (ctypes.c_float * 256)()
-
-        def data_ptr(self):
-            return ctypes.addressof(self.memory)
-
-    assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
-    triton.runtime.driver.set_active(CudaDriver())
+    add, x, y = add_kernel(describe), Array(256), Array(256)
+    use_driver()
     profiler.start("profile", hook="triton", backend="cupti")
     for size in (100, 256, 100):
         with profiler.scope("step"):
-            add[(2,)](Array(), Array(), size, BLOCK=128)
+            add[(2,)](x, y, size, BLOCK=128)
     with profiler.state("warm"):
-        add[(2,)](Array(), Array(), 256, BLOCK=128)
+        add[(2,)](x, y, 256, BLOCK=128)
     profiler.finalize()
 """
 
