@@ -66,9 +66,8 @@ def test_protons_viewer_lists_and_sorts() -> None:
 
 
 def test_protons_viewer_survives_a_profile_without_metrics() -> None:
-    session = marey.start("bare")
-    record_scope("only times")
-    marey.finalize(session)
+    with marey.profile("bare"):
+        record_scope("only times")
     assert "1.000 only times" in viewed("-m", "wall_count", "bare.hatchet")
 
 
@@ -130,10 +129,9 @@ def without_moment(document: Any) -> Any:
 
 
 def test_the_root_describes_the_process() -> None:
-    session = marey.start("x")
-    for _ in range(1000):
-        record_scope("s")
-    marey.finalize(session)
+    with marey.profile("x"):
+        for _ in range(1000):
+            record_scope("s")
     own = tree("x.hatchet")["marey"]
     assert (own["kind"], own["version"]) == ("root", 1)
     overhead, process = own["overhead"], own["process"]
@@ -158,16 +156,15 @@ def wait_for_end(thread: threading.Thread) -> None:
 
 
 def test_losses_are_counted() -> None:
-    session = marey.start("x")
-    marey.enter_scope("forgotten")
-    with marey.scope("outer"):
-        marey.enter_scope("never left")
-    marey.scope("not entered").__exit__(None, None, None)
-    thread = threading.Thread(target=marey.enter_scope, args=("of a thread",))
-    thread.start()
-    thread.join()
-    wait_for_end(thread)
-    marey.finalize(session)
+    with marey.profile("x"):
+        marey.enter_scope("forgotten")
+        with marey.scope("outer"):
+            marey.enter_scope("never left")
+        marey.scope("not entered").__exit__(None, None, None)
+        thread = threading.Thread(target=marey.enter_scope, args=("of a thread",))
+        thread.start()
+        thread.join()
+        wait_for_end(thread)
     assert losses(tree("x.hatchet")) == {"unclosed_scopes": 2, "unmatched_exits": 1}
 
 
@@ -322,12 +319,11 @@ def test_files_are_replaced_atomically() -> None:
 
 
 def test_the_file_of_a_deep_tree_grows_linearly() -> None:
-    session = marey.start("x")
-    for _ in range(2000):
-        marey.enter_scope("deep")
-    for _ in range(2000):
-        marey.exit_scope()
-    marey.finalize(session)
+    with marey.profile("x"):
+        for _ in range(2000):
+            marey.enter_scope("deep")
+        for _ in range(2000):
+            marey.exit_scope()
     text = Path("x.hatchet").read_text()
     assert text.count('"name": "deep"') == text.count('"wall_count": 1,') == 2000
     assert text.count("{") == text.count("}")
@@ -335,11 +331,9 @@ def test_the_file_of_a_deep_tree_grows_linearly() -> None:
 
 
 def test_nodes_have_their_kinds() -> None:
-    session = marey.start("x")
-    with marey.scope("scope"), marey.state("state"):
+    with marey.profile("x"), marey.scope("scope"), marey.state("state"):
         marey.enter_scope("operator", triton_op=True)
         marey.exit_scope(triton_op=True)
-    marey.finalize(session)
     kinds = {path: node["marey"]["kind"] for path, node in walk(tree("x.hatchet"))}
     assert set(kinds.values()) == {"scope", "state", "operator"}
     assert all(path.endswith(kind) for path, kind in kinds.items())

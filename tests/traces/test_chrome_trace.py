@@ -107,9 +107,8 @@ def of_name(document: Document, name: str) -> Event:
 
 def traced(program: Callable[[], object], **options: Any) -> Document:
     """Runs a program in its own session and returns the trace."""
-    session = marey.start("traced", data="trace", **options)
-    program()
-    marey.finalize(session)
+    with marey.profile("traced", data="trace", **options):
+        program()
     return read("traced.chrome_trace")
 
 
@@ -268,11 +267,10 @@ def test_tasks_that_interleave_get_lanes_that_nest() -> None:
 
 
 def test_open_scopes_are_marked() -> None:
-    session = marey.start("open", data="trace")
-    marey.enter_scope("outer", metrics={"tokens": 1})
-    marey.enter_scope("inner")
-    record_scope("closed")
-    marey.finalize(session)
+    with marey.profile("open", data="trace"):
+        marey.enter_scope("outer", metrics={"tokens": 1})
+        marey.enter_scope("inner")
+        record_scope("closed")
     document = read("open.chrome_trace")
     state = {
         event["args"]["call_stack"][-1]: event["args"].get("open") for event in scopes(document)
@@ -393,10 +391,9 @@ def test_marey_and_proton_write_the_same_events(seed: int) -> None:
     run_theirs(seed)
     run_in_threads(lambda: run_theirs(seed + 1000))
     libproton.finalize(theirs, "chrome_trace")
-    ours = marey.start("ours", data="trace")
-    run_ours(seed)
-    run_in_threads(lambda: run_ours(seed + 1000))
-    marey.finalize(ours)
+    with marey.profile("ours", data="trace"):
+        run_ours(seed)
+        run_in_threads(lambda: run_ours(seed + 1000))
     their_document = json.loads(Path("theirs.chrome_trace").read_text())
     assert {*their_document, "marey"} == set(read("ours.chrome_trace"))
     their_keys = {key for event in their_document["traceEvents"] for key in event}

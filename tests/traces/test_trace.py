@@ -60,17 +60,15 @@ def test_names_of_every_kind_survive_the_spool() -> None:
         "日本語 😀",
         "a" * 9000,
     ]
-    session = marey.start("x", data="trace")
-    for name in names:
-        record_scope(name)
-    marey.finalize(session)
+    with marey.profile("x", data="trace"):
+        for name in names:
+            record_scope(name)
     assert [event["args"]["call_stack"][-1] for event in events("x.chrome_trace")] == names
 
 
 def test_a_name_that_is_too_long_for_the_spool_is_counted() -> None:
-    session = marey.start("x", data="trace")
-    record_scope("a" * (1 << 21))
-    marey.finalize(session)
+    with marey.profile("x", data="trace"):
+        record_scope("a" * (1 << 21))
     assert paths("x.chrome_trace") == ["<lost>"]
     assert losses("x.chrome_trace")["names"] >= 1
 
@@ -158,9 +156,8 @@ def test_python_frames_are_in_the_call_stack() -> None:
         with marey.scope("here"):
             pass
 
-    session = marey.start("x", data="trace", context="python")
-    inner()
-    marey.finalize(session)
+    with marey.profile("x", data="trace", context="python"):
+        inner()
     [event] = events("x.chrome_trace")
     *_, caller, callee, name = event["args"]["call_stack"]
     assert caller.endswith("@test_python_frames_are_in_the_call_stack")
@@ -174,15 +171,14 @@ def test_modules_and_steps_have_their_kinds() -> None:
 
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
     optimizer = torch.optim.SGD(net.parameters())
-    session = marey.start("x", data="trace")
-    marey.torch.enable()
-    try:
-        for _ in range(3):
-            net(torch.ones(1, 2)).sum().backward()
-            optimizer.step()
-    finally:
-        marey.torch.disable()
-    marey.finalize(session)
+    with marey.profile("x", data="trace"):
+        marey.torch.enable()
+        try:
+            for _ in range(3):
+                net(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+        finally:
+            marey.torch.disable()
     kinds = Counter(event["args"].get("kind") for event in events("x.chrome_trace"))
     assert kinds["module"] == 9
     assert kinds["step"] == 3

@@ -586,15 +586,14 @@ def test_a_forked_child_leaves_the_windows_to_its_parent() -> None:
 
 
 def test_other_sessions_go_on() -> None:
-    session = marey.start("all")
-    profiler = TimeWindowProfiler()
-    profiler.start_window()
-    for _ in range(2):
+    with marey.profile("all"):
+        profiler = TimeWindowProfiler()
+        profiler.start_window()
+        for _ in range(2):
+            record_scope("step")
+            profiler.rotate_profile()
+        profiler.end_window()
         record_scope("step")
-        profiler.rotate_profile()
-    profiler.end_window()
-    record_scope("step")
-    marey.finalize(session)
     assert total(["all.hatchet"], "step") == 3
     assert total(paths(profiler.windows), "step") == 2
 
