@@ -32,13 +32,23 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-@pytest.fixture
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs a test in its own directory and ends the sessions that it leaves open."""
+@pytest.fixture(autouse=True)
+def _own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs a test in its own directory, as no rank, and ends the sessions that it leaves open."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    for name in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
     yield
     marey.finalize()
+
+
+@pytest.fixture
+def session() -> int:
+    """A session of the tree of scopes."""
+    number = marey.start("x")
+    assert number is not None
+    return number
 
 
 @pytest.fixture

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, host_span, kernel, make_run, open_run, recorded_trace
+from analyses import Event, host_span, kernel, make_run, recorded_run
 from analyses import rows as view
 
 
@@ -49,9 +48,9 @@ def collective(
     ],
 )
 def test_factors_are_those_of_nccl_tests(
-    tmp_path: Path, name: str, given: int, got: int, size: int, factor: float | None
+    name: str, given: int, got: int, size: int, factor: float | None
 ) -> None:
-    run = make_run(tmp_path, [collective(name, 0, 2, given, got)])
+    run = make_run([collective(name, 0, 2, given, got)])
     (row,) = view(run, "collective_bandwidth")
     assert (row["name"], row["bytes"], row["bus_factor"]) == (name, size, factor)
     assert math.isclose(row["algorithm_bytes_per_second"], size / 2e-6)
@@ -65,15 +64,15 @@ def test_factors_are_those_of_nccl_tests(
     ("dtype", "width"),
     [("Float", 4), ("Half", 2), ("BFloat16", 2), ("Long", 8), ("Byte", 1), ("Float8_e4m3fn", 1)],
 )
-def test_types_have_their_widths(tmp_path: Path, dtype: str, width: int) -> None:
+def test_types_have_their_widths(dtype: str, width: int) -> None:
     (row,) = view(
-        make_run(tmp_path, [collective("broadcast", 0, 1, 6, 6, dtype=dtype)]),
+        make_run([collective("broadcast", 0, 1, 6, 6, dtype=dtype)]),
         "collective_bandwidth",
     )
     assert (row["dtype"], row["bytes"]) == (dtype, 6 * width)
 
 
-def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
+def test_messages_of_one_size_are_summed_up() -> None:
     events = [
         collective("allreduce", 0, 2, 1000, 1000),
         collective("allreduce", 10, 6, 1000, 1000, number=2),
@@ -86,7 +85,7 @@ def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
         # Alone in its group: nothing to move.
         collective("allreduce", 60, 5, 7, 7, ranks=1, number=7),
     ]
-    found = {row["bytes"]: row for row in view(make_run(tmp_path, events), "collective_bandwidth")}
+    found = {row["bytes"]: row for row in view(make_run(events), "collective_bandwidth")}
     assert sorted(found) == [28, 1200, 2000, 4000]
     row = found[4000]
     assert (row["count"], row["total_nanos"]) == (2, 8000)
@@ -97,9 +96,9 @@ def test_messages_of_one_size_are_summed_up(tmp_path: Path) -> None:
     assert found[28]["bus_bytes_per_second"] == 0
 
 
-def test_ranks_have_their_own_rows(tmp_path: Path) -> None:
+def test_ranks_have_their_own_rows() -> None:
     events = [[collective("allreduce", 0, time, 1000, 1000)] for time in (2, 4)]
-    found = view(make_run(tmp_path, *events), "collective_bandwidth")
+    found = view(make_run(*events), "collective_bandwidth")
     speeds = {row["rank"]: row["algorithm_bytes_per_second"] for row in found}
     assert sorted(speeds) == [0, 1]
     assert math.isclose(speeds[0], 2e9)
@@ -107,7 +106,7 @@ def test_ranks_have_their_own_rows(tmp_path: Path) -> None:
 
 
 def test_recorded_collectives_match_known_bandwidths() -> None:
-    found = view(open_run(recorded_trace("a100-nccl")), "collective_bandwidth")
+    found = view(recorded_run("a100-nccl"), "collective_bandwidth")
     assert {row["name"] for row in found} == {"allreduce", "broadcast"}
     # With two ranks the bus transfers exactly the message.
     assert all(row["bus_factor"] == 1 for row in found)
@@ -115,14 +114,14 @@ def test_recorded_collectives_match_known_bandwidths() -> None:
     assert (row["bytes"], row["count"], row["total_nanos"]) == (31_502_336, 3, 11_081_355)
     assert math.isclose(row["bus_bytes_per_second"], 3 * 31_502_336 / 11_081_355e-9)
     # No sizes, and no devices.
-    assert view(open_run(recorded_trace("critical-path-alexnet")), "collective_bandwidth") == []
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "collective_bandwidth") == []
+    assert view(recorded_run("critical-path-alexnet"), "collective_bandwidth") == []
+    assert view(recorded_run("cpu-only-gloo"), "collective_bandwidth") == []
 
 
-def test_the_duration_of_a_call_is_no_bandwidth(tmp_path: Path) -> None:
+def test_the_duration_of_a_call_is_no_bandwidth() -> None:
     event = collective("allreduce", 0, 2, 1000, 1000)
     call = host_span("record_param_comms", 0, 2, **event["args"])
-    run = make_run(tmp_path, [call])
+    run = make_run([call])
     (row,) = view(run, "collectives")
     assert (row["state"], row["device"], row["duration_nanos"]) == ("scheduled", None, 2000)
     assert view(run, "collective_bandwidth") == []

@@ -11,8 +11,10 @@ from typing import Any
 import marey
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
     Row,
+    by_column,
     compare_query,
     gpu_span,
     host_span,
@@ -20,36 +22,29 @@ from analyses import (
     launch,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     step,
+    values_by,
     write,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 # By name: how many in each of two runs, and how long in each.
 Sums = dict[str, tuple[float, float, float, float]]
 
 
 def answer(run: Any, query: str) -> list[Row]:
-    result = run.sql(compare_query(query))
-    names = list(result.columns)
-    return [dict(zip(names, row, strict=True)) for row in result.rows()]
+    return by_column(run.sql(compare_query(query)))
 
 
 def operations(run: Any, *columns: str) -> dict[str, Any]:
-    found = answer(run, "operations")
-    assert len({(row["path"], row["kind"]) for row in found}) == len(found)
-    return {row["path"]: tuple(row[column] for column in columns) for row in found}
+    return values_by("path", answer(run, "operations"), *columns)
 
 
 def kernels(run: Any, *columns: str) -> dict[str, Any]:
-    found = answer(run, "kernels")
-    assert len({(row["name"], row["kind"]) for row in found}) == len(found)
-    return {row["name"]: tuple(row[column] for column in columns) for row in found}
+    return values_by("name", answer(run, "kernels"), *columns)
 
 
 def joined(before: list[Row], after: list[Row], steps: tuple[int, int]) -> Sums:
@@ -159,9 +154,8 @@ def test_differences_match_htas_trace_diff(
         assert set(of_sign) == set().union(*(found[kind] for kind in kinds))
 
 
-def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
+def test_operations_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             host_span("warmup", 0, 50),  # before all steps
             step(1, 100, 100),
@@ -181,13 +175,7 @@ def test_operations_match_hand_computed_values(tmp_path: Path) -> None:
         "step": ("step", "step", 1, 90_000, 65_000),
         "step/forward": ("forward", "scope", 0.5, 20_000, 10_000),
         "step/forward/aten::mm": ("aten::mm", "operator", 1, 10_000, 9000),
-        "step/forward/aten::mm/cudaLaunchKernel": (
-            "cudaLaunchKernel",
-            "runtime",
-            0.5,
-            1000,
-            1000,
-        ),
+        "step/forward/aten::mm/cudaLaunchKernel": ("cudaLaunchKernel", "runtime", 0.5, 1000, 1000),
         "step/aten::mm": ("aten::mm", "operator", 0.5, 5000, 5000),
         "between": ("between", "operator", 0.5, 5000, 5000),
         "aten::mm": ("aten::mm", "operator", 0.5, 5000, 5000),
@@ -208,21 +196,14 @@ def trained(*, first: int, work: float, category: str = "user_annotation") -> li
 
 
 @pytest.mark.parametrize("category", ["user_annotation", "Operator"])
-def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> None:
+def test_step_numbers_in_names_are_ignored(category: str) -> None:
     # `Operator` is what torch.profiler of 2021 called steps, as everything else. `block 4` is in
     # all steps, and so it is a name.
-    before, after = tmp_path / "before", tmp_path / "after"
-    before.mkdir()
-    after.mkdir()
-    make_run(before, trained(first=3, work=20, category=category))
-    make_run(after, trained(first=8, work=40, category=category))
-    comparison = marey.compare(str(before / "trace.json"), str(after / "trace.json"))
-    table = comparison.operations
-    found = {}
-    for row in table.rows():
-        one = dict(zip(table.columns, row, strict=True))
-        found[one["path"]] = (one["category"], one["before_nanos"], one["after_nanos"])
-    assert found == {
+    write(Path("before.json"), trained(first=3, work=20, category=category))
+    write(Path("after.json"), trained(first=8, work=40, category=category))
+    comparison = marey.compare("before.json", "after.json")
+    found = by_column(comparison.operations)
+    assert values_by("path", found, "category", "before_nanos", "after_nanos") == {
         "step": ("unchanged", 80_000, 80_000),
         "step/iteration": ("unchanged", 60_000, 60_000),
         "step/iteration/aten::conv2d": ("increased", 20_000, 40_000),
@@ -232,9 +213,8 @@ def test_step_numbers_in_names_are_ignored(category: str, tmp_path: Path) -> Non
     assert 80_000 in steps
 
 
-def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
+def test_kernels_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             launch(1, 50),  # before all steps, though it runs in one
             step(1, 100, 100),
@@ -263,7 +243,7 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
     }
 
 
-def test_values_are_means_over_ranks(tmp_path: Path) -> None:
+def test_values_are_means_over_ranks() -> None:
     # Rank 1 has two steps, rank 2 none: it does not count where others have some. A mean of means
     # over the ranks 0 and 1.
     traces = []
@@ -278,7 +258,7 @@ def test_values_are_means_over_ranks(tmp_path: Path) -> None:
             events += [host_span("save", 50, 8, pid=pid), launch(2, 51, pid=pid)]
             events += [kernel(2, 60, 4)]
         traces.append(events)
-    run = make_run(tmp_path, *traces)
+    run = make_run(*traces)
     of_host = operations(run, "count", "total_nanos", "self_nanos")
     assert of_host["step/op"] == (0.75, 7500, 6750)
     assert of_host["step/save"] == (0.5, 4000, 3500)
@@ -286,7 +266,7 @@ def test_values_are_means_over_ranks(tmp_path: Path) -> None:
     assert kernels(run, "count", "total_nanos") == {"k1": (0.75, 4500), "k2": (0.5, 2000)}
 
 
-def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
+def test_runs_without_steps_are_one_step() -> None:
     # The whole recording, as if it were one step; the mean of both processes.
     traces = [
         [
@@ -299,7 +279,7 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
         ]
         for rank in range(2)
     ]
-    run = make_run(tmp_path, *traces)
+    run = make_run(*traces)
     assert operations(run, "count", "total_nanos", "self_nanos") == {
         "op": (1, 10_000, 9000),
         "op/cudaLaunchKernel": (1, 1000, 1000),
@@ -312,19 +292,19 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     }
 
 
-def test_without_launches_kernels_are_assigned_by_time(tmp_path: Path) -> None:
+def test_without_launches_kernels_are_assigned_by_time() -> None:
     # What ran while steps lasted: nothing else is known.
     events = [step(1, 100, 100), kernel(1, 150, 5), kernel(2, 250, 5)]
-    assert kernels(make_run(tmp_path, events), "count", "total_nanos") == {"k1": (1, 5000)}
+    assert kernels(make_run(events), "count", "total_nanos") == {"k1": (1, 5000)}
     # Of another rank more is known.
     known = [step(1, 100, 100, pid=200), launch(3, 150, pid=200)]
     known += [kernel(3, 160, 3), kernel(4, 170, 7)]
-    found = kernels(make_run(tmp_path, events, known), "count", "total_nanos")
+    found = kernels(make_run(events, known), "count", "total_nanos")
     assert found == {"k1": (0.5, 2500), "k3": (0.5, 1500)}
 
 
-def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
-    assert answer(open_run(recorded_trace("cpu-only-gloo")), "kernels") == []
-    alone = open_run(write(tmp_path / "alone.json", [kernel(1, 0, 5)]))
+def test_empty_runs_have_no_rows() -> None:
+    assert answer(recorded_run("cpu-only-gloo"), "kernels") == []
+    alone = make_run([kernel(1, 0, 5)])
     assert answer(alone, "operations") == []
     assert kernels(alone, "count", "total_nanos") == {"k1": (1, 5000)}

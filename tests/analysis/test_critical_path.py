@@ -8,10 +8,11 @@ from typing import Any
 import marey
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     TRACE_FOLDERS,
     Event,
     Row,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
@@ -19,15 +20,14 @@ from analyses import (
     launch,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 CPU = "cpu_bound"
 LOADING = "data_loading"
@@ -69,7 +69,7 @@ def of_hta(name: str, annotation: str, instance: int) -> tuple[Sums, int, int]:
     events = analysis.t.get_trace(0)
     operators = events[events.cat == analysis.t.symbol_table.sym_index["cpu_op"]]
     query = "SELECT min(start_nanos) AS first FROM {} WHERE kind = 'operator'"
-    [first] = rows(open_run(recorded_trace(name)), "spans", query)
+    [first] = rows(recorded_run(name), "spans", query)
     zero = first["first"] - round(1000 * float(operators.ts.min()))
     start, end = (zero + round(1000 * float(node.ts)) for node in (nodes[0], nodes[-1]))
     return {bound: round(1000 * sums[bound]) for bound in sums if bound}, start, end
@@ -84,7 +84,7 @@ def segments(name: str, start: int, end: int) -> list[Row]:
             "start_nanos": max(row["start_nanos"], start),
             "end_nanos": min(row["end_nanos"], end),
         }
-        for row in rows(open_run(recorded_trace(name)), "critical_path", query)
+        for row in rows(recorded_run(name), "critical_path", query)
     ]
     return [row for row in found if row["start_nanos"] < row["end_nanos"]]
 
@@ -150,7 +150,7 @@ def test_a_step_with_a_late_host_has_htas_path(instance: int) -> None:
     # The device is never waited for, so both have the host only. HTA stays on the thread of the
     # step: what the thread of autograd does meanwhile is in no row of it.
     theirs, start, end = of_hta("a100-nccl", "ProfilerStep", instance)
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     [main] = {row["thread_id"] for row in rows(run, "steps")}
     found = segments("a100-nccl", start, end)
     assert set(by_bound(found)) == set(theirs) == {CPU}
@@ -166,8 +166,7 @@ def test_a_step_with_a_late_host_has_htas_path(instance: int) -> None:
 @pytest.mark.parametrize("path", ALL_REAL, ids=lambda path: path.name.split(".")[0])
 def test_segments_sum_to_the_step(path: Path) -> None:
     run = open_run(path)
-    found = rows(run, "critical_path")
-    check_documented("critical_path", run, found)
+    found = documented_rows(run, "critical_path")
     found.sort(key=lambda row: (row["process_id"], row["number"] or 0, row["start_nanos"]))
     of_step: dict[tuple[int, int | None], list[Row]] = {}
     for row in found:
@@ -215,11 +214,11 @@ def copy(number: int, start: float, duration: float, name: str, **more: Any) -> 
     return gpu_span(name, start, duration, category="gpu_memcpy", correlation=number, **more)
 
 
-def test_a_path_on_one_thread(tmp_path: Path) -> None:
+def test_a_path_on_one_thread() -> None:
     events = [step(3, 100, 100), host_span("outer", 110, 50), host_span("inner", 120, 10)]
     # Another thread that is longer at it: the step is not its.
     events.append(host_span("else", 90, 120, tid=101))
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     assert walked(run) == [
         (100, 110, CPU, "step"),
         (110, 120, CPU, "outer"),
@@ -227,14 +226,13 @@ def test_a_path_on_one_thread(tmp_path: Path) -> None:
         (130, 160, CPU, "outer"),
         (160, 200, CPU, "step"),
     ]
-    found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
-    check_documented("critical_path", run, found)
+    found = documented_rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
     assert [row["path"] for row in found[1:3]] == ["step/outer", "step/outer/inner"]
     assert {(row["number"], row["pid"], row["rank"]) for row in found} == {(3, 100, None)}
     assert {(row["device"], row["stream"]) for row in found} == {(None, None)}
 
 
-def test_data_loading_is_on_the_path(tmp_path: Path) -> None:
+def test_data_loading_is_on_the_path() -> None:
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     events = [
         step(0, 0, 100),
@@ -242,7 +240,7 @@ def test_data_loading_is_on_the_path(tmp_path: Path) -> None:
         host_span("aten::stack", 30, 20),
         host_span("aten::add", 70, 10),
     ]
-    assert walked(make_run(tmp_path, events)) == [
+    assert walked(make_run(events)) == [
         (0, 20, CPU, "step"),
         (20, 30, LOADING, loader),
         (30, 50, LOADING, "aten::stack"),
@@ -264,12 +262,12 @@ def test_data_loading_is_on_the_path(tmp_path: Path) -> None:
     ids=["kernel", "collective", "copy", "fill"],
 )
 def test_a_synchronisation_leads_to_the_device(
-    tmp_path: Path, activity: Event, bound: str, name: str | None
+    activity: Event, bound: str, name: str | None
 ) -> None:
     name = name or activity["name"]
     events = [step(0, 0, 200), launch(5, 10, 10), activity]
     events.append(call("cudaDeviceSynchronize", 6, 30, 65))
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     assert walked(run) == [
         (0, 10, CPU, "step"),
         # Until the device begins, though the call is back at 20: it is that which is late.
@@ -278,19 +276,18 @@ def test_a_synchronisation_leads_to_the_device(
         (90, 95, SYNC, "cudaDeviceSynchronize"),
         (95, 200, CPU, "step"),
     ]
-    found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
-    check_documented("critical_path", run, found)
+    found = documented_rows(run, "critical_path", "SELECT * FROM {} ORDER BY position")
     places = [(row["device"], row["stream"], row["thread_id"] is None) for row in found]
     host, device = (None, None, False), (0, 7, True)
     assert places == [host, device, device, host, host]
     assert found[2]["path"] == "step"
 
 
-def test_a_synchronisation_of_an_idle_device_stays_on_the_host(tmp_path: Path) -> None:
+def test_a_synchronisation_of_an_idle_device_stays_on_the_host() -> None:
     # The kernel is done before the call begins.
     events = [step(0, 0, 200), launch(5, 10, 10), kernel(5, 25, 65)]
     events.append(call("cudaDeviceSynchronize", 6, 100, 10))
-    assert walked(make_run(tmp_path, events)) == [
+    assert walked(make_run(events)) == [
         (0, 10, CPU, "step"),
         (10, 20, CPU, "cudaLaunchKernel"),
         (20, 100, CPU, "step"),
@@ -299,7 +296,7 @@ def test_a_synchronisation_of_an_idle_device_stays_on_the_host(tmp_path: Path) -
     ]
 
 
-def test_a_late_launch_leads_to_the_host(tmp_path: Path) -> None:
+def test_a_late_launch_leads_to_the_host() -> None:
     events = [
         step(0, 0, 200),
         launch(1, 10, 5),
@@ -322,10 +319,10 @@ def test_a_late_launch_leads_to_the_host(tmp_path: Path) -> None:
         (140, 143, SYNC, "cudaStreamSynchronize"),
         (143, 200, CPU, "step"),
     ]
-    assert walked(make_run(tmp_path, events)) == expected
+    assert walked(make_run(events)) == expected
     # Of all streams it is kernel 2 that ends last.
     events[-1] = call("cudaDeviceSynchronize", 9, 120, 23)
-    assert walked(make_run(tmp_path, events)) == [
+    assert walked(make_run(events)) == [
         *expected[:2],
         (15, 25, LAUNCH, "k2"),
         (25, 142, COMPUTE, "k2"),
@@ -334,7 +331,7 @@ def test_a_late_launch_leads_to_the_host(tmp_path: Path) -> None:
     ]
 
 
-def test_a_queued_kernel_leads_to_the_one_before_it(tmp_path: Path) -> None:
+def test_a_queued_kernel_leads_to_the_one_before_it() -> None:
     events = [
         step(0, 0, 200),
         launch(1, 10, 5),
@@ -343,7 +340,7 @@ def test_a_queued_kernel_leads_to_the_one_before_it(tmp_path: Path) -> None:
         kernel(2, 62, 40),
         call("cudaDeviceSynchronize", 9, 30, 75),
     ]
-    assert walked(make_run(tmp_path, events)) == [
+    assert walked(make_run(events)) == [
         (0, 10, CPU, "step"),
         (10, 20, LAUNCH, "k1"),
         (20, 60, COMPUTE, "k1"),
@@ -354,7 +351,7 @@ def test_a_queued_kernel_leads_to_the_one_before_it(tmp_path: Path) -> None:
     ]
 
 
-def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
+def test_a_stream_wait_leads_to_the_other_stream() -> None:
     # Kernel 5 waits for kernel 1, not for kernel 4, which was launched later.
     events = [
         step(0, 0, 400),
@@ -377,7 +374,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     wait = gpu_span("Stream Wait Event", 20, 0, category="cuda_sync", stream=20, **record)
     first: list[Part] = [(0, 10, CPU, "step"), (10, 20, LAUNCH, "k1"), (20, 100, COMPUTE, "k1")]
     last: list[Part] = [(200, 205, SYNC, "cudaDeviceSynchronize"), (205, 400, CPU, "step")]
-    assert walked(make_run(tmp_path, [*events, wait])) == [
+    assert walked(make_run([*events, wait])) == [
         *first,
         (100, 125, BETWEEN, "k5"),
         (125, 200, COMPUTE, "k5"),
@@ -385,7 +382,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     ]
     # Without the record, 25 us after kernel 1 are too many for it to be what was waited for: but
     # kernel 4 had the device.
-    assert walked(make_run(tmp_path, events)) == [
+    assert walked(make_run(events)) == [
         *first,
         (100, 101, BETWEEN, "k4"),
         (101, 125, COMPUTE, "k4"),
@@ -394,7 +391,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     ]
     # 10 us are not too many.
     soon = [*events[:8], kernel(5, 110, 90, stream=20), events[9]]
-    assert walked(make_run(tmp_path, soon)) == [
+    assert walked(make_run(soon)) == [
         *first,
         (100, 110, BETWEEN, "k5"),
         (110, 200, COMPUTE, "k5"),
@@ -402,7 +399,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     ]
     # With no other activity on the device, the reason for the delay is unknown.
     alone = [*events[:7], *events[8:]]
-    assert walked(make_run(tmp_path, alone)) == [
+    assert walked(make_run(alone)) == [
         (0, 10, CPU, "step"),
         (10, 15, CPU, "cudaLaunchKernel"),
         (15, 20, CPU, "cudaEventRecord"),
@@ -413,7 +410,7 @@ def test_a_stream_wait_leads_to_the_other_stream(tmp_path: Path) -> None:
     ]
 
 
-def test_an_event_synchronisation_leads_to_its_kernel(tmp_path: Path) -> None:
+def test_an_event_synchronisation_leads_to_its_kernel() -> None:
     events = [
         step(0, 0, 300),
         launch(1, 10, 5),
@@ -432,7 +429,7 @@ def test_an_event_synchronisation_leads_to_its_kernel(tmp_path: Path) -> None:
         "wait_on_cuda_event_id": 1,
     }
     wait = gpu_span("Event Sync", 40, 70, category="cuda_sync", stream=-1, **record)
-    assert walked(make_run(tmp_path, [*events, wait])) == [
+    assert walked(make_run([*events, wait])) == [
         (0, 10, CPU, "step"),
         (10, 20, LAUNCH, "k1"),
         (20, 100, COMPUTE, "k1"),
@@ -440,7 +437,7 @@ def test_an_event_synchronisation_leads_to_its_kernel(tmp_path: Path) -> None:
         (110, 300, CPU, "step"),
     ]
     # Without the record it is what ended last before the call was back.
-    assert walked(make_run(tmp_path, events), "start_nanos >= 25000") == [
+    assert walked(make_run(events), "start_nanos >= 25000") == [
         (25, 30, LAUNCH, "k4"),
         (30, 105, COMPUTE, "k4"),
         (105, 110, SYNC, "cudaEventSynchronize"),
@@ -457,20 +454,18 @@ def test_an_event_synchronisation_leads_to_its_kernel(tmp_path: Path) -> None:
         ("hipMemcpyWithStream", "Pinned", True),
     ],
 )
-def test_a_blocking_copy_leads_to_the_device(
-    tmp_path: Path, name: str, memory: str, waits: bool
-) -> None:
+def test_a_blocking_copy_leads_to_the_device(name: str, memory: str, waits: bool) -> None:
     copied = f"Memcpy HtoD ({memory} -> Device)"
     events = [step(0, 0, 200), call(name, 5, 10, 85), copy(5, 20, 70, copied)]
     waited: list[Part] = [(10, 20, LAUNCH, copied), (20, 90, MEMORY, copied), (90, 95, SYNC, name)]
-    assert walked(make_run(tmp_path, events)) == [
+    assert walked(make_run(events)) == [
         (0, 10, CPU, "step"),
         *(waited if waits else [(10, 95, CPU, name)]),
         (95, 200, CPU, "step"),
     ]
 
 
-def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
+def test_the_path_enters_the_backward_thread() -> None:
     # It works for the thread with the step; where neither is in a span, so does it.
     engine = "autograd::engine::evaluate_function: MulBackward0"
     events = [
@@ -483,7 +478,7 @@ def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
         # A thread for which no other thread waits.
         host_span("watch", 0, 100, tid=102),
     ]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     assert walked(run) == [
         (0, 10, CPU, "step"),
         (10, 30, CPU, "forward"),
@@ -498,7 +493,7 @@ def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
         (95, 100, CPU, "step"),
     ]
     found = rows(run, "critical_path", "SELECT thread_id FROM {} ORDER BY position")
-    threads = [row["thread_id"] for row in found]
+    threads = values(found, "thread_id")
     assert len(set(threads[3:8])) == len({*threads[:3], *threads[8:]}) == 1
     assert threads[0] != threads[3]
 
@@ -508,7 +503,7 @@ def test_the_path_enters_the_backward_thread(tmp_path: Path) -> None:
 
 def test_the_view_can_be_grouped_and_sorted() -> None:
     # The path of a process is one row, of which many are made: its process is no key of those.
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     query = "SELECT number, position FROM {} ORDER BY process_id, number DESC, position"
     found = [(row["number"], row["position"]) for row in rows(run, "critical_path", query)]
     assert found == sorted(found, key=lambda place: (-place[0], place[1]))
@@ -517,7 +512,7 @@ def test_the_view_can_be_grouped_and_sorted() -> None:
     assert counts == [(number, [at for at, _ in found].count(number)) for number in (4, 5, 6)]
 
 
-def test_steps_have_separate_paths(tmp_path: Path) -> None:
+def test_steps_have_separate_paths() -> None:
     # The device is behind. Its work is cut where steps end; what is between two is in none.
     events = [
         step(4, 0, 20),
@@ -528,7 +523,7 @@ def test_steps_have_separate_paths(tmp_path: Path) -> None:
         kernel(1, 4, 46),
         kernel(2, 50, 40),
     ]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     query = "SELECT number, position, start_nanos, end_nanos, bound, name FROM {} ORDER BY 1, 2"
     assert [tuple(row.values()) for row in rows(run, "critical_path", query)] == [
         (4, 0, 0, 1000, CPU, "step"),
@@ -538,7 +533,7 @@ def test_steps_have_separate_paths(tmp_path: Path) -> None:
     ]
 
 
-def test_ranks_have_separate_paths(tmp_path: Path) -> None:
+def test_ranks_have_separate_paths() -> None:
     # They have the same numbers of steps, streams and correlations.
     traces = [
         [
@@ -549,14 +544,9 @@ def test_ranks_have_separate_paths(tmp_path: Path) -> None:
         ]
         for rank in range(2)
     ]
-    run = make_run(tmp_path, *traces)
-    found = rows(run, "critical_path", "SELECT * FROM {} ORDER BY process_id, position")
-    check_documented("critical_path", run, found)
-    parts = [
-        (row["rank"], row["pid"], row["position"], row["bound"], row["duration_nanos"])
-        for row in found
-    ]
-    assert parts == [
+    run = make_run(*traces)
+    found = documented_rows(run, "critical_path", "SELECT * FROM {} ORDER BY process_id, position")
+    assert values(found, "rank", "pid", "position", "bound", "duration_nanos") == [
         (rank, 100 + rank, position, bound, 1000 * length)
         for rank in range(2)
         for position, (bound, length) in enumerate(
@@ -565,7 +555,7 @@ def test_ranks_have_separate_paths(tmp_path: Path) -> None:
     ]
 
 
-def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
+def test_runs_without_steps_are_one_step() -> None:
     # All of the recording, on the thread that is longest in spans; it ends with the device.
     events = [
         host_span("other", 5, 20, tid=101),
@@ -573,7 +563,7 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
         launch(1, 20, 5),
         kernel(1, 30, 40),
     ]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     assert walked(run) == [
         # The main thread has not begun, and it is unknown which thread waited.
         (5, 10, CPU, None),
@@ -584,14 +574,14 @@ def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
     assert {row["number"] for row in rows(run, "critical_path")} == {None}
 
 
-def test_a_run_without_a_host_has_a_device_path(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [kernel(1, 10, 10), kernel(2, 25, 15)])
+def test_a_run_without_a_host_has_a_device_path() -> None:
+    run = make_run([kernel(1, 10, 10), kernel(2, 25, 15)])
     assert walked(run) == [
         (10, 20, COMPUTE, "k1"),
         (20, 25, BETWEEN, "k2"),
         (25, 40, COMPUTE, "k2"),
     ]
-    check_documented("critical_path", run, rows(run, "critical_path"))
+    documented_rows(run, "critical_path")
 
 
 @pytest.mark.parametrize(
@@ -603,5 +593,5 @@ def test_a_run_without_a_host_has_a_device_path(tmp_path: Path) -> None:
     ],
     ids=["nothing", "a moment", "no time"],
 )
-def test_empty_runs_have_no_path(tmp_path: Path, events: list[Event]) -> None:
-    assert rows(make_run(tmp_path, events), "critical_path") == []
+def test_empty_runs_have_no_path(events: list[Event]) -> None:
+    assert rows(make_run(events), "critical_path") == []

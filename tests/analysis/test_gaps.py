@@ -7,22 +7,22 @@ from pathlib import Path
 import marey
 import pytest
 from analyses import (
-    check_documented,
+    HTA_WARNINGS,
+    documented_rows,
     host_span,
     hta,
     kernel,
     launch,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     rows,
+    values,
     write,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 Causes = dict[tuple[int, str], float]
 
@@ -55,8 +55,8 @@ def causes_of_hta(path: Path) -> Causes:
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
 def test_causes_match_hta(name: str) -> None:
-    run = open_run(recorded_trace(name))
-    check_documented("gpu_gaps", run, rows(run, "gpu_gaps"))
+    run = recorded_run(name)
+    documented_rows(run, "gpu_gaps")
     theirs = causes_of_hta(recorded_trace(name))
     assert {cause for _, cause in theirs} >= {"host wait", "kernel wait"}
     # HTA's sums are of floats of microseconds.
@@ -65,7 +65,7 @@ def test_causes_match_hta(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
 def test_host_span_is_the_innermost_span(name: str) -> None:
-    run = open_run(recorded_trace(name))
+    run = recorded_run(name)
     waits = rows(run, "gpu_gaps", "SELECT * FROM {} WHERE cause = 'host wait' ORDER BY start_nanos")
     spans = rows(run, "spans", "SELECT * FROM {} WHERE duration_nanos > 0")
     checked = 0
@@ -86,7 +86,7 @@ def test_host_span_is_the_innermost_span(name: str) -> None:
     assert checked > 20
 
 
-def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
+def test_gaps_match_hand_computed_values() -> None:
     events = [
         host_span("first", 0, 5),
         host_span("step", 10, 400),
@@ -135,38 +135,25 @@ def test_gaps_match_hand_computed_values(tmp_path: Path) -> None:
         kernel(30, 20, 70, stream=9, name="Stream Sync", category="cuda_sync"),
         kernel(0, 0, 600, stream=9, name="note", category="gpu_user_annotation"),
     ]
-    run = make_run(tmp_path, events)
-    ours = rows(run, "gpu_gaps", "SELECT * FROM {} ORDER BY stream, start_nanos")
-    check_documented("gpu_gaps", run, ours)
-    zero = ours[0]["start_nanos"] - 100_000
-    assert [
-        (
-            (row["start_nanos"] - zero) / 1000,
-            (row["end_nanos"] - zero) / 1000,
-            row["cause"],
-            row["host_nanos"],
-            row["previous_name"],
-            row["next_name"],
-            row["host_span"],
-            row["host_path"],
-        )
-        for row in ours
-    ] == [
-        (100, 165, "host wait", 60_000, "k1", "k2", "inner", "step/read/inner"),
-        (170, 199, "kernel wait", 0, "k2", "k3", None, None),
-        (200, 230, "other", 0, "k3", "k4", None, None),
-        (300, 305, "kernel wait", 0, "k4", "k6", None, None),
-        (312, 322, "kernel wait", None, "k7", "k8", None, None),
-        (420, 440, "host wait", 10_000, "k8", "k9", None, None),
-        (500, 511, "host wait", 10_000, "k9", "k10", "late", "late"),
-        (20, 100, "host wait", 70_000, "k20", "k21", "sleep", "sleep"),
+    run = make_run(events)
+    ours = documented_rows(run, "gpu_gaps", "SELECT * FROM {} ORDER BY stream, start_nanos")
+    names = ("previous_name", "next_name", "host_span", "host_path")
+    assert values(ours, "start_nanos", "end_nanos", "cause", "host_nanos", *names) == [
+        (100_000, 165_000, "host wait", 60_000, "k1", "k2", "inner", "step/read/inner"),
+        (170_000, 199_000, "kernel wait", 0, "k2", "k3", None, None),
+        (200_000, 230_000, "other", 0, "k3", "k4", None, None),
+        (300_000, 305_000, "kernel wait", 0, "k4", "k6", None, None),
+        (312_000, 322_000, "kernel wait", None, "k7", "k8", None, None),
+        (420_000, 440_000, "host wait", 10_000, "k8", "k9", None, None),
+        (500_000, 511_000, "host wait", 10_000, "k9", "k10", "late", "late"),
+        (20_000, 100_000, "host wait", 70_000, "k20", "k21", "sleep", "sleep"),
     ]
     assert all(row["gap_nanos"] == row["end_nanos"] - row["start_nanos"] for row in ours)
-    launches = [row["launch_name"] for row in ours]
+    launches = values(ours, "launch_name")
     assert launches == ["cudaLaunchKernel"] * 4 + [None] + ["cudaLaunchKernel"] * 3
 
 
-def test_gaps_between_overlapping_activities_differ_from_hta(tmp_path: Path) -> None:
+def test_gaps_between_overlapping_activities_differ_from_hta() -> None:
     # Kernel 2 ends inside kernel 1. HTA takes the one that began last for the one that ended last,
     # so it counts 15 - 100 = -85 of kernel wait and then 110 - 20 = 90 of host wait, though the
     # stream was idle for 10 us and the launch at 50 came well before it ran dry at 100.
@@ -178,14 +165,13 @@ def test_gaps_between_overlapping_activities_differ_from_hta(tmp_path: Path) -> 
         launch(3, 50),
         kernel(3, 110, 5),
     ]
-    path = write(tmp_path / "trace.json", events, rank=0)
+    path = write(Path("trace.json").absolute(), events, rank=0)
     assert causes(open_run(path)) == {(7, "kernel wait"): 10_000}
     assert causes_of_hta(path) == {(7, "kernel wait"): -85_000, (7, "host wait"): 90_000}
 
 
-def test_gaps_of_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
+def test_gaps_of_ranks_and_devices_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         [
             launch(1, 0, 5),
             kernel(1, 10, 10),
@@ -202,22 +188,22 @@ def test_gaps_of_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_runs_without_devices_have_no_gaps() -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), "gpu_gaps") == []
+    assert rows(recorded_run("cpu-only-gloo"), "gpu_gaps") == []
 
 
-def test_gaps_of_unknown_launches(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [kernel(1, 0, 5), kernel(2, 9, 5)])
+def test_gaps_of_unknown_launches() -> None:
+    run = make_run([kernel(1, 0, 5), kernel(2, 9, 5)])
     query = "SELECT gap_nanos, cause, launch_name, host_span FROM {}"
     assert rows(run, "gpu_gaps", query) == [
         {"gap_nanos": 4_000, "cause": "kernel wait", "launch_name": None, "host_span": None}
     ]
 
 
-def test_gaps_before_1970_are_between_their_kernels(tmp_path: Path) -> None:
+def test_gaps_before_1970_are_between_their_kernels() -> None:
     # Of a moment and a name one number is made for a running maximum; the sign must not matter.
-    run = make_run(tmp_path, [kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
+    run = make_run([kernel(1, -100, 5), kernel(2, -50, 5), kernel(3, 10, 1)])
     query = "SELECT previous_name, next_name, gap_nanos FROM {} ORDER BY start_nanos"
-    assert [tuple(row.values()) for row in rows(run, "gpu_gaps", query)] == [
+    assert run.sql(query.format("gpu_gaps")).rows() == [
         ("k1", "k2", 45_000),
         ("k2", "k3", 55_000),
     ]

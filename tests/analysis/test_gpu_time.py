@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import marey
@@ -11,8 +10,8 @@ import pytest
 from analyses import (
     Event,
     Row,
-    check_documented,
     covered_length,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
@@ -20,9 +19,12 @@ from analyses import (
     make_run,
     open_run,
     pick_columns,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values,
+    values_by,
 )
 
 pytestmark = [
@@ -108,7 +110,7 @@ def check_steps(run: marey.run.Run) -> int:
             assert pick_columns(found[process, thread, number, device], like) == like
     assert len(answer) == len(found) == count
     if answer:
-        check_documented("gpu_time_by_step", run, answer)
+        documented_rows(run, "gpu_time_by_step")
     return count
 
 
@@ -119,7 +121,7 @@ def test_gpu_time_matches_hta(name: str) -> None:
     analysis = hta(recorded_trace(name))
     (theirs,) = analysis.get_temporal_breakdown(visualize=False).to_dict("records")
     overlap = analysis.get_comm_comp_overlap(visualize=False)["comp_comm_overlap_pctg"][0]
-    (ours,) = rows(open_run(recorded_trace(name)), "gpu_time")
+    (ours,) = rows(recorded_run(name), "gpu_time")
     for column, key in {
         "idle": "idle",
         "compute": "compute",
@@ -138,7 +140,7 @@ def test_gpu_time_matches_hta(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRACES)
 def test_gpu_time_matches_a_brute_force_count(name: str) -> None:
-    run = open_run(recorded_trace(name))
+    run = recorded_run(name)
     of_devices = activities(run)
     answer = rows(run, "gpu_time")
     ours = {(row["process_id"], row["device"]): row for row in answer}
@@ -151,11 +153,10 @@ def test_gpu_time_matches_a_brute_force_count(name: str) -> None:
         assert pick_columns(ours[key], like) == like
 
 
-def test_gpu_time_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_gpu_time_matches_hand_computed_values() -> None:
     all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
     to_device = "Memcpy HtoD (Pinned -> Device)"
     run = make_run(
-        tmp_path,
         [
             launch(1, 0),
             activity("gemm", 100, 40),  # 100-140
@@ -166,9 +167,7 @@ def test_gpu_time_matches_hand_computed_values(tmp_path: Path) -> None:
             activity("gemm", 195, 0),
         ],
     )
-    answer = rows(run, "gpu_time")
-    check_documented("gpu_time", run, answer)
-    (row,) = answer
+    (row,) = documented_rows(run, "gpu_time")
     like = {
         "rank": None,
         "pid": 100,
@@ -236,8 +235,8 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("name", "ours"), [(name, ours) for name, ours, _ in KERNELS])
-def test_every_kernel_has_a_class(name: str, ours: str, tmp_path: Path) -> None:
-    run = make_run(tmp_path, [launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
+def test_every_kernel_has_a_class(name: str, ours: str) -> None:
+    run = make_run([launch(1, 0), activity(name, 10, 5), step(1, 5, 20)])
     for view in ("gpu_time", "gpu_time_by_step"):
         (row,) = rows(run, view)
         found = {of_class: row[f"{of_class}_nanos"] for of_class in CLASSES}
@@ -251,7 +250,7 @@ def test_kernel_classes_that_differ_from_hta() -> None:
 
 
 @pytest.mark.parametrize("category", ["kernel", "mtia_ccp_events", "npu_task"])
-def test_activities_of_all_vendors_count_as_work(category: str, tmp_path: Path) -> None:
+def test_activities_of_all_vendors_count_as_work(category: str) -> None:
     # Meta's MTIA has a word of its own for what it runs, and `npu_task` is one that nobody knows:
     # HTA goes by the stream alone, and so it counts.
     events = [
@@ -259,19 +258,19 @@ def test_activities_of_all_vendors_count_as_work(category: str, tmp_path: Path) 
         gpu_span("fba_mm", 10, 60, category=category),
         gpu_span("Memcpy DtoH", 80, 20, category="gpu_memcpy"),
     ]
-    [row] = rows(make_run(tmp_path, events), "gpu_time")
+    [row] = rows(make_run(events), "gpu_time")
     times = (row["compute_nanos"], row["memory_nanos"], row["busy_nanos"], row["window_nanos"])
     assert times == (60_000, 20_000, 80_000, 90_000)
 
 
-def test_waits_and_annotations_are_not_work(tmp_path: Path) -> None:
+def test_waits_and_annotations_are_not_work() -> None:
     events = [launch(1, 0), activity("gemm", 10, 5), activity("gemm", 30, 5)]
-    (before,) = rows(make_run(tmp_path, events), "gpu_time")
+    (before,) = rows(make_run(events), "gpu_time")
     events += [
         activity("Stream Sync", 0, 100, category="cuda_sync"),
         activity("nccl:all_reduce", 0, 90, category="gpu_user_annotation"),
     ]
-    (after,) = rows(make_run(tmp_path, events), "gpu_time")
+    (after,) = rows(make_run(events), "gpu_time")
     assert after == before
     assert (before["window_nanos"], before["busy_nanos"]) == (25_000, 10_000)
 
@@ -285,11 +284,10 @@ def test_hta_counts_waits_as_a_busy_device() -> None:
     assert theirs["kernel_time(us)"][0] == 12_996_011
 
 
-def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
+def test_gpu_time_of_devices_and_ranks_is_not_mixed() -> None:
     # HTA adds the devices of a process up, as if one were idle only when all are, and leaves out
     # what comes after the begin of the last step.
     run = make_run(
-        tmp_path,
         *[
             [
                 launch(1, 0),
@@ -301,9 +299,8 @@ def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
             for rank in (0, 1)
         ],
     )
-    answer = rows(run, "gpu_time")
-    found = sorted((r["rank"], r["device"], r["window_nanos"], r["busy_nanos"]) for r in answer)
-    assert found == [
+    columns = ("rank", "device", "window_nanos", "busy_nanos")
+    assert sorted(values(rows(run, "gpu_time"), *columns)) == [
         (0, 0, 30_000, 20_000),
         (0, 1, 30_000, 30_000),
         (1, 0, 30_000, 20_000),
@@ -311,15 +308,15 @@ def test_gpu_time_of_devices_and_ranks_is_not_mixed(tmp_path: Path) -> None:
     ]
 
 
-def test_empty_runs_have_no_gpu_time(tmp_path: Path) -> None:
-    (row,) = rows(make_run(tmp_path, [launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
+def test_empty_runs_have_no_gpu_time() -> None:
+    (row,) = rows(make_run([launch(1, 0), activity("gemm", 10, 0)]), "gpu_time")
     assert (row["window_nanos"], row["busy_nanos"]) == (0, 0)
     assert (row["idle_percent"], row["overlap_percent"]) == (None, None)
-    assert rows(make_run(tmp_path, [launch(1, 0)]), "gpu_time") == []
+    assert rows(make_run([launch(1, 0)]), "gpu_time") == []
 
 
-def test_gpu_time_needs_no_host_spans(tmp_path: Path) -> None:
-    (row,) = rows(make_run(tmp_path, [activity("gemm", 10, 5)]), "gpu_time")
+def test_gpu_time_needs_no_host_spans() -> None:
+    (row,) = rows(make_run([activity("gemm", 10, 5)]), "gpu_time")
     assert row["busy_nanos"] == 5000
 
 
@@ -335,13 +332,11 @@ def test_gpu_time_needs_no_host_spans(tmp_path: Path) -> None:
     ],
 )
 def test_gpu_time_by_step_matches_a_brute_force_count(name: str, count: int) -> None:
-    assert check_steps(open_run(recorded_trace(name))) == count
+    assert check_steps(recorded_run(name)) == count
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(
-    seed: int, tmp_path: Path
-) -> None:
+def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(seed: int) -> None:
     # Few moments, so that much begins and ends together; steps of two threads lie in each other and
     # apart.
     chance = random.Random(seed)
@@ -363,12 +358,11 @@ def test_gpu_time_by_step_of_random_steps_matches_a_brute_force_count(
             length = chance.choice([0, 1, 7, 15])
             events.append(step(number + 10 * thread, time, length, tid=100 + thread))
             time += length + chance.choice([0, 0, 3])
-    assert check_steps(make_run(tmp_path, events)) >= 20
+    assert check_steps(make_run(events)) >= 20
 
 
-def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_gpu_time_by_step_matches_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             launch(1, 0),
             step(1, 100, 100),
@@ -386,26 +380,13 @@ def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
             activity("gemm", 120, 1, device=1),
         ],
     )
-    columns = (
-        "duration",
-        "busy",
-        "idle",
-        "compute",
-        "non_compute",
-        "communication",
-        "memory",
-        "overlap",
-        "exposed_communication",
-        "compute_only",
-        "communication_only",
-        "memory_only",
-    )
-    answer = rows(run, "gpu_time_by_step")
-    check_documented("gpu_time_by_step", run, answer)
+    whole = ("duration", "busy", "idle", "compute", "non_compute", "communication", "memory")
+    parts = ("exposed_communication", "compute_only", "communication_only", "memory_only")
+    answer = documented_rows(run, "gpu_time_by_step")
     found = {(row["number"], row["device"]): row for row in answer}
     assert len(found) == len(answer)
     micros = {
-        key: tuple(row[f"{column}_nanos"] // 1000 for column in columns)
+        key: tuple(row[f"{column}_nanos"] // 1000 for column in (*whole, "overlap", *parts))
         for key, row in found.items()
     }
     assert micros == {
@@ -428,19 +409,15 @@ def test_gpu_time_by_step_matches_hand_computed_values(tmp_path: Path) -> None:
     assert found[2, 1]["overlap_percent"] is None
 
 
-def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
+def test_gpu_time_by_step_of_ranks_and_of_empty_steps() -> None:
     run = make_run(
-        tmp_path,
         *[
             [launch(1, 0), step(1, 10, 10), step(2, 20, 0), activity("gemm", 15, 3 + rank)]
             for rank in (0, 1)
         ],
     )
-    found = {
-        (row["rank"], row["number"]): (row["busy_nanos"], row["idle_percent"])
-        for row in rows(run, "gpu_time_by_step")
-    }
-    assert found == {
+    answer = rows(run, "gpu_time_by_step")
+    assert values_by(("rank", "number"), answer, "busy_nanos", "idle_percent") == {
         (0, 1): (3000, 70.0),
         (0, 2): (0, None),
         (1, 1): (4000, 60.0),
@@ -448,8 +425,8 @@ def test_gpu_time_by_step_of_ranks_and_of_empty_steps(tmp_path: Path) -> None:
     }
 
 
-def test_steps_without_devices_have_no_gpu_time(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [launch(1, 0), step(1, 10, 10), host_span("aten::mm", 12, 2)])
+def test_steps_without_devices_have_no_gpu_time() -> None:
+    run = make_run([launch(1, 0), step(1, 10, 10), host_span("aten::mm", 12, 2)])
     assert rows(run, "gpu_time_by_step") == []
-    run = make_run(tmp_path, [launch(1, 0), activity("gemm", 1, 2)])
+    run = make_run([launch(1, 0), activity("gemm", 1, 2)])
     assert rows(run, "gpu_time_by_step") == []

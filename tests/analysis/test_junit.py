@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 from analyses import Event, host_span, step, write
+from programs import marey_command
 
 NASTY = """a"b'&<c>]]>\x1b\u202e"""
 
@@ -26,12 +25,10 @@ def check(folder: Path, *conditions: str) -> tuple[int, ElementTree.Element]:
     """Returns exit code and XML for a run that is 20 % slower than the baseline."""
     before = training(folder, f"before {NASTY}.json", 1_000)
     after = training(folder, f"after {NASTY}.json", 1_200)
-    command = [sys.executable, "-m", "marey", "check", str(after), "--baseline", str(before)]
-    command += [f"--fail-on={condition}" for condition in conditions]
-    done = subprocess.run(
-        [*command, "--junit", "j.xml"], capture_output=True, cwd=folder, check=False
-    )
-    return done.returncode, ElementTree.parse(folder / "j.xml").getroot()
+    options = [f"--fail-on={condition}" for condition in conditions]
+    xml = folder / "j.xml"
+    done = marey_command("check", after, "--baseline", before, *options, "--junit", xml)
+    return done.exit_code, ElementTree.parse(xml).getroot()
 
 
 @pytest.mark.parametrize(

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
-from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on
-from analyses import Event, kernel, make_run, open_run, recorded_trace, rows
+from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on, shaped
+from analyses import kernel, make_run, recorded_run, rows
 from analyses import rows as view
-
-
-def shaped(
-    number: int, start: float, duration: float, blocks: int, threads: int, **more: Any
-) -> Event:
-    registers, shared = more.pop("registers", 16), more.pop("shared", 0)
-    return kernel(
-        number,
-        start,
-        duration,
-        grid=[blocks, 1, 1],
-        block=[threads, 1, 1],
-        **{"registers per thread": registers, "shared memory": shared},
-        **more,
-    )
 
 
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
 def test_occupancy_matches_kinetos_estimate(name: str) -> None:
-    run = open_run(recorded_trace(name))
+    run = recorded_run(name)
     ours = {
         (row["name"], row["block"], row["registers"], row["shared_bytes"], row["device"]): row
         for row in view(run, "kernel_occupancy")
@@ -88,7 +71,6 @@ def test_occupancy_matches_kinetos_estimate(name: str) -> None:
     ],
 )
 def test_limited_by_names_the_limit_of_a_kernel(
-    tmp_path: Path,
     device: Properties,
     threads: int,
     registers: int,
@@ -97,7 +79,7 @@ def test_limited_by_names_the_limit_of_a_kernel(
     limited_by: str | None,
 ) -> None:
     event = shaped(1, 0, 10, 100_000, threads, registers=registers, shared=shared)
-    (row,) = view(run_on(tmp_path, [event], device), "kernel_occupancy")
+    (row,) = view(run_on([event], device), "kernel_occupancy")
     assert (row["active_blocks"], row["limited_by"]) == (blocks, limited_by)
     warps = -(-threads // 32)
     percent = 100 * blocks * warps * 32 / device["maxThreadsPerMultiprocessor"]
@@ -106,27 +88,27 @@ def test_limited_by_names_the_limit_of_a_kernel(
     assert math.isclose(row["waves"], 100_000 / device["numSms"] / blocks)
 
 
-def test_small_grids_limit_occupancy(tmp_path: Path) -> None:
+def test_small_grids_limit_occupancy() -> None:
     # 8 blocks of 256 threads are room for on each of 108: 54 blocks are half a block for each.
     events = [shaped(1, 0, 30, 54, 256, name="k"), shaped(2, 40, 10, 864, 256, name="k")]
-    (row,) = view(run_on(tmp_path, events, A100), "kernel_occupancy")
+    (row,) = view(run_on(events, A100), "kernel_occupancy")
     assert (row["count"], row["total_nanos"], row["limited_by"]) == (2, 40_000, "grid")
     assert math.isclose(row["achieved_percent"], (30 * 6.25 + 10 * 100) / 40, rel_tol=1e-6)
     assert math.isclose(row["waves"], (30 / 16 + 10) / 40, rel_tol=1e-6)
     # Of half of the time or less it is not what limits.
     events[0]["dur"] = 10
-    (row,) = view(run_on(tmp_path, events, A100), "kernel_occupancy")
+    (row,) = view(run_on(events, A100), "kernel_occupancy")
     assert (row["limited_by"], row["theoretical_percent"]) == (None, 100)
 
 
-def test_each_device_and_shape_has_a_row(tmp_path: Path) -> None:
+def test_each_device_and_shape_has_a_row() -> None:
     events = [
         shaped(1, 0, 0, 1000, 512, name="k"),
         shaped(2, 10, 5, 1000, 512, name="k", device=1),
         shaped(3, 20, 5, 1000, 256, name="k"),
         shaped(4, 30, 5, 1000, 256, name="k", device=2),
     ]
-    found = view(run_on(tmp_path, events, A100, RTX_4090), "kernel_occupancy")
+    found = view(run_on(events, A100, RTX_4090), "kernel_occupancy")
     picked = [(row["device"], row["block"], row["theoretical_percent"]) for row in found]
     # Nothing is known of the third device.
     assert sorted(picked, key=str) == [
@@ -136,11 +118,11 @@ def test_each_device_and_shape_has_a_row(tmp_path: Path) -> None:
         (2, "256,1,1", None),
     ]
     # The calculator is NVIDIA's.
-    (row,) = view(run_on(tmp_path, events[:1], MI250), "kernel_occupancy")
+    (row,) = view(run_on(events[:1], MI250), "kernel_occupancy")
     assert row["theoretical_percent"] is row["achieved_percent"] is row["limited_by"] is None
 
 
-def test_launches_without_shapes_have_no_rows(tmp_path: Path) -> None:
-    assert view(make_run(tmp_path, [kernel(1, 0, 10)]), "kernel_occupancy") == []
-    assert view(open_run(recorded_trace("mi250-rocm")), "kernel_occupancy") == []
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "kernel_occupancy") == []
+def test_launches_without_shapes_have_no_rows() -> None:
+    assert view(make_run([kernel(1, 0, 10)]), "kernel_occupancy") == []
+    assert view(recorded_run("mi250-rocm"), "kernel_occupancy") == []
+    assert view(recorded_run("cpu-only-gloo"), "kernel_occupancy") == []

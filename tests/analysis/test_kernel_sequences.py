@@ -8,24 +8,23 @@ from typing import Any
 
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
     kernel,
     launch,
     make_run,
-    open_run,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 VIEW = "kernel_sequences"
 
@@ -75,8 +74,8 @@ def test_sequences_match_hta(analysis: Any, tmp_path: Path, part: str, sequences
             round(1000 * row["GPU kernel duration (us)"]),
             round(1000 * row["CPU op duration (us)"]),
         )
-    run = open_run(recorded_trace("a100-nccl"))
-    check_documented(VIEW, run, rows(run, VIEW))
+    run = recorded_run("a100-nccl")
+    documented_rows(run, VIEW)
     found: Sums = {}
     for row in rows(
         run,
@@ -102,15 +101,11 @@ def call(name: str, start: int, numbers: list[int], **more: Any) -> list[Event]:
 
 
 def found(run: Any, *columns: str) -> list[tuple[Any, ...]]:
-    answer = rows(run, VIEW)
-    check_documented(VIEW, run, answer)
-    picked = [tuple(row[column] for column in columns) for row in answer]
-    return sorted(picked, key=str)
+    return sorted(values(documented_rows(run, VIEW), *columns), key=str)
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             *call("op", 1000, [1, 2, 3]),
             *call("op", 2000, [1, 2, 3]),
@@ -119,22 +114,17 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
         ],
     )
     (first, second) = rows(run, VIEW, "SELECT * FROM {} ORDER BY count DESC")
-    assert (first["name"], first["kind"], first["path"], first["depth"]) == (
-        "op",
-        "operator",
-        "op",
-        1,
-    )
+    assert (first["name"], first["kind"]) == ("op", "operator")
+    assert (first["path"], first["depth"]) == ("op", 1)
     assert (first["sequence"], first["length"], first["count"]) == ("k1 -> k2 -> k3", 3, 2)
     assert (first["total_nanos"], first["operator_nanos"]) == (30_000, 200_000)
     assert (first["mean_nanos"], first["mean_operator_nanos"]) == (15_000, 100_000)
     assert (second["sequence"], second["count"]) == ("k1 -> k3 -> k2", 1)
 
 
-def test_sequences_are_in_the_order_of_the_device(tmp_path: Path) -> None:
+def test_sequences_are_in_the_order_of_the_device() -> None:
     # Launched first, but on a stream that begins late; copies and fills count, waits do not.
     run = make_run(
-        tmp_path,
         [
             host_span("op", 0, 100),
             launch(1, 10),
@@ -150,7 +140,7 @@ def test_sequences_are_in_the_order_of_the_device(tmp_path: Path) -> None:
     assert found(run, "sequence", "total_nanos") == [("k2 -> Memcpy -> k1", 12_000)]
 
 
-def test_only_launches_inside_an_operator_belong_to_it(tmp_path: Path) -> None:
+def test_only_launches_inside_an_operator_belong_to_it() -> None:
     events = [
         host_span("before", 0, 100),
         host_span("outer", 100, 100),
@@ -170,18 +160,17 @@ def test_only_launches_inside_an_operator_belong_to_it(tmp_path: Path) -> None:
         *[kernel(number, 1000 + 10 * number, 5) for number in range(1, 9)],
         kernel(99, 2000, 5),  # of no launch
     ]
-    assert found(make_run(tmp_path, events), "name", "sequence") == [
+    assert found(make_run(events), "name", "sequence") == [
         ("after", "k5 -> k6 -> k7"),
         ("inner", "k1 -> k2 -> k3"),
         ("outer", "k1 -> k2 -> k3 -> k4"),
     ]
 
 
-def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
+def test_nested_operators_of_one_name_count_once() -> None:
     # Around the second inner one is one that launches too much for a row: it is not outermost
     wide = [launch(number, 2000 + number, 0.5) for number in range(100, 200)]
     run = make_run(
-        tmp_path,
         [
             *call("to", 1000, [1, 2, 3]),
             host_span("to", 1005, 50),
@@ -203,9 +192,8 @@ def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
     ]
 
 
-def test_sequences_of_more_than_64_kernels_are_skipped(tmp_path: Path) -> None:
+def test_sequences_of_more_than_64_kernels_are_skipped() -> None:
     run = make_run(
-        tmp_path,
         [
             *call("ten", 1000, list(range(10))),
             *call("most", 2000, list(range(64))),
@@ -222,7 +210,7 @@ def test_sequences_of_more_than_64_kernels_are_skipped(tmp_path: Path) -> None:
     ]
 
 
-def test_sequences_of_places_and_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_sequences_of_places_and_ranks_are_not_mixed() -> None:
     # A row for each place and rank; numbers of launches mean nothing in another process. Steps and
     # calls of the runtime are no operators.
     traces = []
@@ -235,7 +223,7 @@ def test_sequences_of_places_and_ranks_are_not_mixed(tmp_path: Path) -> None:
             *call("op", 2000, [1, 2, 3 + rank], pid=pid),
         ]
         traces.append(events)
-    assert found(make_run(tmp_path, *traces), "rank", "path", "kind", "depth", "sequence") == [
+    assert found(make_run(*traces), "rank", "path", "kind", "depth", "sequence") == [
         (0, "step/forward", "scope", 2, "k1 -> k2 -> k3"),
         (0, "step/forward/op", "operator", 3, "k1 -> k2 -> k3"),
         (0, "step/op", "operator", 2, "k1 -> k2 -> k3"),
@@ -245,7 +233,7 @@ def test_sequences_of_places_and_ranks_are_not_mixed(tmp_path: Path) -> None:
     ]
 
 
-def test_deeply_nested_operators_are_supported(tmp_path: Path) -> None:
+def test_deeply_nested_operators_are_supported() -> None:
     # 1,000 operators, each inside the one before: all around 3 launches, the outermost 100 around
     # more, from 100 down. The outermost 40 have more than 64.
     depth = 1000
@@ -253,7 +241,7 @@ def test_deeply_nested_operators_are_supported(tmp_path: Path) -> None:
     events += [launch(number, 5000 + number, 0.5) for number in range(1, 4)]
     events += [launch(number, 9895 + number, 0.5) for number in range(4, 101)]
     events += [kernel(number, 20_000 + number, 1, name="k") for number in range(1, 101)]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     began = time.monotonic()
     answer = rows(run, VIEW, "SELECT count, length FROM {} ORDER BY length DESC")
     assert time.monotonic() - began < 5
@@ -261,7 +249,7 @@ def test_deeply_nested_operators_are_supported(tmp_path: Path) -> None:
     assert [answer[0]["length"], answer[-1]["length"]] == [64, 3]
 
 
-def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
+def test_empty_runs_have_no_rows() -> None:
+    assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
     alone = [kernel(number, 10 * number, 5) for number in range(5)]
-    assert rows(make_run(tmp_path, alone), VIEW) == []
+    assert rows(make_run(alone), VIEW) == []

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     rows,
+    values_by,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 TO_DEVICE = "Memcpy HtoD (Pinned -> Device)"
 TO_HOST = "Memcpy DtoH (Device -> Pageable)"
@@ -68,9 +67,8 @@ def test_kernels_match_hta(name: str) -> None:
         # it waits.
         if "Stream Wait Event" not in row["name"]
     }
-    run = open_run(recorded_trace(name))
-    ours = rows(run, "kernel_summary")
-    check_documented("kernel_summary", run, ours)
+    run = recorded_run(name)
+    ours = documented_rows(run, "kernel_summary")
     assert {(row["class"], row["name"]) for row in ours} == set(expected)
     assert len(ours) == len(expected) > 5
     for row in ours:
@@ -88,9 +86,8 @@ def test_kernels_match_hta(name: str) -> None:
     assert sum(row["device_percent"] for row in ours) == pytest.approx(100)
 
 
-def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
+def test_kernels_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             gpu_span("gemm", 0, 2),
             gpu_span("gemm", 10, 4),
@@ -104,11 +101,9 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
             gpu_span("Stream Sync", 0, 1000, category="cuda_sync"),
         ],
     )
-    ours = rows(run, "kernel_summary")
-    check_documented("kernel_summary", run, ours)
-    found = {(row["device"], row["name"]): row for row in ours}
-    assert len(found) == len(ours)
-    assert {key: (row["kind"], row["class"]) for key, row in found.items()} == {
+    ours = documented_rows(run, "kernel_summary")
+    keys = ("device", "name")
+    assert values_by(keys, ours, "kind", "class") == {
         (0, "gemm"): ("kernel", "compute"),
         (1, "gemm"): ("kernel", "compute"),
         (0, "once"): ("kernel", "compute"),
@@ -116,14 +111,14 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
         (0, TO_DEVICE): ("memcpy", "memory"),
         (0, FILL): ("memset", "memory"),
     }
-    gemm = found[0, "gemm"]
-    columns = ["count", "total_nanos", "mean_nanos", "min_nanos", "max_nanos"]
-    assert [gemm[column] for column in columns] == [3, 15000, 5000, 2000, 9000]
+    times = ("total_nanos", "mean_nanos", "min_nanos", "max_nanos")
+    assert values_by(keys, ours, "count", *times)[0, "gemm"] == (3, 15000, 5000, 2000, 9000)
+    deviations = values_by(keys, ours, "stddev_nanos")
     # Differences from the mean: -3, -1, 4; squares 9 + 1 + 16 = 26; over 2 is 13.
-    assert gemm["stddev_nanos"] == pytest.approx(1000 * math.sqrt(13))
-    assert found[0, "once"]["stddev_nanos"] is None
+    assert deviations[0, "gemm"] == pytest.approx(1000 * math.sqrt(13))
+    assert deviations[0, "once"] is None
     # Device 0 ran for 15 + 5 + 10 + 20 = 50.
-    assert {key: row["device_percent"] for key, row in found.items()} == {
+    assert values_by(keys, ours, "device_percent") == {
         (0, "gemm"): pytest.approx(30),
         (1, "gemm"): pytest.approx(100),
         (0, "once"): pytest.approx(10),
@@ -133,7 +128,7 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
     }
 
 
-def test_kernels_are_classified_by_name(tmp_path: Path) -> None:
+def test_kernels_are_classified_by_name() -> None:
     classes = {
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": (
             "communication"
@@ -152,25 +147,22 @@ def test_kernels_are_classified_by_name(tmp_path: Path) -> None:
         # A kernel of the program; a fill is an activity of that kind.
         "void Memset32Bit(float*)": "compute",
     }
-    run = make_run(tmp_path, [gpu_span(name, 10 * at, 1) for at, name in enumerate(classes)])
+    run = make_run([gpu_span(name, 10 * at, 1) for at, name in enumerate(classes)])
     assert {row["name"]: row["class"] for row in rows(run, "kernel_summary")} == classes
 
 
-def test_kernels_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_kernels_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         *[[host_span("aten::mm", 0, 5), gpu_span("gemm", 10, 1 + rank)] for rank in range(3)],
     )
-    found = {
-        row["rank"]: (row["count"], row["total_nanos"], row["device_percent"])
-        for row in rows(run, "kernel_summary")
-    }
+    answer = rows(run, "kernel_summary")
+    found = values_by("rank", answer, "count", "total_nanos", "device_percent")
     assert found == {0: (1, 1000, 100), 1: (1, 2000, 100), 2: (1, 3000, 100)}
 
 
-def test_empty_runs_and_zero_durations_have_kernel_rows(tmp_path: Path) -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), "kernel_summary") == []
-    (row,) = rows(make_run(tmp_path, [gpu_span("nothing", 0, 0)]), "kernel_summary")
+def test_empty_runs_and_zero_durations_have_kernel_rows() -> None:
+    assert rows(recorded_run("cpu-only-gloo"), "kernel_summary") == []
+    (row,) = rows(make_run([gpu_span("nothing", 0, 0)]), "kernel_summary")
     assert (row["total_nanos"], row["device_percent"]) == (0, None)
 
 
@@ -182,8 +174,7 @@ def test_copies_match_hta() -> None:
     trace = recorded_trace("a100-nccl")
     theirs = hta(trace).get_memory_bw_summary(ranks=[0])["memory_bw_gbps"]
     run = open_run(trace)
-    ours = rows(run, "gpu_copies")
-    check_documented("gpu_copies", run, ours)
+    ours = documented_rows(run, "gpu_copies")
     assert len(ours) == len(theirs) == 2
     for row in ours:
         assert row["busy_nanos"] == row["total_nanos"]  # none overlap
@@ -212,9 +203,8 @@ def test_bandwidths_that_a_trace_gives_differ_by_its_rounding() -> None:
         assert theirs[0, row["name"][:11] if row["kind"] == "memcpy" else "Memset"] == row["count"]
 
 
-def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
+def test_copies_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             copy(0, 10, 1000),  # 1e8 bytes a second
             copy(5, 10, 4000, stream=8),  # 4e8, half of it beside the other: together busy for 15
@@ -226,8 +216,7 @@ def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
             annotation(TO_DEVICE, 0, 99),
         ],
     )
-    ours = rows(run, "gpu_copies")
-    check_documented("gpu_copies", run, ours)
+    ours = documented_rows(run, "gpu_copies")
     found = {(row["device"], row["name"]): row for row in ours}
     assert len(found) == len(ours)
     assert {key: row["kind"] for key, row in found.items()} == {
@@ -248,9 +237,8 @@ def test_copies_match_hand_computed_values(tmp_path: Path) -> None:
     assert found[1, TO_DEVICE]["bytes_per_second"] == pytest.approx(5e6)
 
 
-def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> None:
+def test_copies_without_duration_or_size_have_no_bandwidth() -> None:
     run = make_run(
-        tmp_path,
         [
             # HTA replaces a duration of 0 by 1 us, which gives a bandwidth that was not measured.
             copy(0, 0, 500),
@@ -261,8 +249,7 @@ def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> No
             copy(400, 10, 0, PEERS),
         ],
     )
-    ours = rows(run, "gpu_copies")
-    check_documented("gpu_copies", run, ours)
+    ours = documented_rows(run, "gpu_copies")
     found = {row["name"]: row for row in ours}
     row = found[TO_DEVICE]
     columns = ["count", "bytes", "total_nanos", "busy_nanos"]
@@ -277,9 +264,8 @@ def test_copies_without_duration_or_size_have_no_bandwidth(tmp_path: Path) -> No
     assert [found[PEERS][column] for column in rates] == [0] * 4
 
 
-def test_copies_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_copies_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         *[[host_span("op", 0, 1), copy(10, 10, 100 + rank)] for rank in range(3)],
     )
     found = {row["rank"]: row["bytes"] for row in rows(run, "gpu_copies")}
@@ -287,9 +273,9 @@ def test_copies_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 
 def test_runs_without_copies_have_no_copy_rows() -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), "gpu_copies") == []
+    assert rows(recorded_run("cpu-only-gloo"), "gpu_copies") == []
     # ROCm 6.2 reports no bytes.
-    (row,) = rows(open_run(recorded_trace("mi250-rocm")), "gpu_copies")
+    (row,) = rows(recorded_run("mi250-rocm"), "gpu_copies")
     assert (row["count"], row["bytes"], row["bytes_per_second"]) == (2, None, None)
 
 
@@ -299,9 +285,8 @@ def test_annotations_match_hta(name: str) -> None:
     theirs = hta(recorded_trace(name)).get_gpu_user_annotation_breakdown(
         visualize=False, num_kernels=1_000_000
     )
-    run = open_run(recorded_trace(name))
-    ours = rows(run, "gpu_annotations")
-    check_documented("gpu_annotations", run, ours)
+    run = recorded_run(name)
+    ours = documented_rows(run, "gpu_annotations")
     found = {row["name"]: row for row in ours}
     assert len(ours) == len(theirs) == len(found) > 0
     for row_of_hta in theirs.to_dict("records"):
@@ -316,9 +301,8 @@ def test_annotations_match_hta(name: str) -> None:
             assert row["stddev_nanos"] == pytest.approx(1000 * row_of_hta["stddev"], rel=1e-6)
 
 
-def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
+def test_annotations_match_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             annotation("forward", 0, 10),
             annotation("forward", 5, 10, stream=8),  # the same one on another stream: 15 in all
@@ -329,23 +313,20 @@ def test_annotations_match_hand_computed_values(tmp_path: Path) -> None:
             host_span("forward", 0, 1000, category="user_annotation"),
         ],
     )
-    ours = rows(run, "gpu_annotations")
-    check_documented("gpu_annotations", run, ours)
-    found = {(row["device"], row["name"]): row for row in ours}
-    assert len(found) == len(ours)
-    columns = ["count", "total_nanos", "mean_nanos", "min_nanos", "max_nanos", "busy_nanos"]
-    assert {key: [row[column] for column in columns] for key, row in found.items()} == {
-        (0, "forward"): [3, 60000, 20000, 10000, 40000, 55000],
-        (1, "forward"): [1, 3000, 3000, 3000, 3000, 3000],
-        (0, "backward"): [1, 0, 0, 0, 0, 0],
+    ours = documented_rows(run, "gpu_annotations")
+    columns = ("count", "total_nanos", "mean_nanos", "min_nanos", "max_nanos", "busy_nanos")
+    assert values_by(("device", "name"), ours, *columns) == {
+        (0, "forward"): (3, 60000, 20000, 10000, 40000, 55000),
+        (1, "forward"): (1, 3000, 3000, 3000, 3000, 3000),
+        (0, "backward"): (1, 0, 0, 0, 0, 0),
     }
     # Differences from the mean: -10, -10, 20; squares 600; over 2 is 300.
-    assert found[0, "forward"]["stddev_nanos"] == pytest.approx(1000 * math.sqrt(300))
+    deviations = values_by(("device", "name"), ours, "stddev_nanos")
+    assert deviations[0, "forward"] == pytest.approx(1000 * math.sqrt(300))
 
 
-def test_annotations_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_annotations_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         *[[host_span("op", 0, 1), annotation("step", 10, 5 + rank)] for rank in range(3)],
     )
     found = {row["rank"]: row["total_nanos"] for row in rows(run, "gpu_annotations")}
@@ -354,4 +335,4 @@ def test_annotations_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cpu-only-gloo", "critical-path-alexnet"])
 def test_runs_without_annotations_have_no_annotation_rows(name: str) -> None:
-    assert rows(open_run(recorded_trace(name)), "gpu_annotations") == []
+    assert rows(recorded_run(name), "gpu_annotations") == []

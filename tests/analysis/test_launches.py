@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from analyses import (
-    check_documented,
+    HTA_WARNINGS,
+    documented_rows,
     host_span,
     hta,
     kernel,
     launch,
     make_run,
-    open_run,
     pick_columns,
+    recorded_run,
     recorded_trace,
     rows,
+    values,
+    values_by,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 VIEWS = ("launches", "queue_length", "queue_summary")
 
@@ -33,9 +32,8 @@ ROUNDING_MICROS = 0.002
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
 def test_launches_match_hta(name: str) -> None:
     theirs = hta(recorded_trace(name)).get_cuda_kernel_launch_stats(ranks=[0], visualize=False)[0]
-    run = open_run(recorded_trace(name))
-    ours = rows(run, "launches")
-    check_documented("launches", run, ours)
+    run = recorded_run(name)
+    ours = documented_rows(run, "launches")
     # HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync only: it
     # is blind to launches of graphs, by drivers and on AMD's devices. There are none of these here.
     by_correlation = {row["correlation_id"]: row for row in ours}
@@ -52,15 +50,15 @@ def test_launches_match_hta(name: str) -> None:
 
 def test_launches_on_amd_are_recognised() -> None:
     query = "SELECT launch_name, count(*) AS n FROM {} GROUP BY 1"
-    counts = rows(open_run(recorded_trace("mi250-rocm")), "launches", query)
-    assert {row["launch_name"]: row["n"] for row in counts} == {
+    counts = rows(recorded_run("mi250-rocm"), "launches", query)
+    assert values_by("launch_name", counts, "n") == {
         "hipLaunchKernel": 12,
         "hipMemcpyWithStream": 2,
         "hipExtModuleLaunchKernel": 2,
     }
 
 
-def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
+def test_launches_match_hand_computed_values() -> None:
     events = [
         host_span("aten::mm", 0, 40),
         launch(1, 10, 5),
@@ -87,40 +85,27 @@ def test_launches_match_hand_computed_values(tmp_path: Path) -> None:
         launch(8, 95, 100, name="cudaStreamSynchronize"),
         kernel(8, 96, 90, name="Stream Sync", category="cuda_sync"),
     ]
-    run = make_run(tmp_path, events)
-    ours = rows(run, "launches", "SELECT * FROM {} ORDER BY correlation_id, start_nanos")
-    check_documented("launches", run, ours)
-    assert [
-        (
-            row["correlation_id"],
-            row["launch_name"],
-            row["name"],
-            row["stream"],
-            row["launch_duration_nanos"] / 1000,
-            row["duration_nanos"] / 1000,
-            row["launch_delay_nanos"] / 1000,
-            row["queue_nanos"] / 1000,
-            row["launched"],
-        )
-        for row in ours
-    ] == [
-        (1, "cudaLaunchKernel", "k1", 7, 5, 20, 85, 90, 1),
-        (2, "cudaLaunchKernel", "k2", 9, 10, 4, 0, 5, 1),
-        (3, "cudaGraphLaunch", "k3", 9, 8, 3, 2, 10, 3),
-        (3, "cudaGraphLaunch", "k3", 7, 8, 3, 72, 80, 3),
-        (3, "cudaGraphLaunch", "k3", 7, 8, 3, 82, 90, 3),
-        (6, "cudaLaunchKernel", "k6", 7, 0, 0, 140, 140, 1),
-        (7, "cudaLaunchKernel", "k7", 7, 10, 1, 130, 140, 1),
+    run = make_run(events)
+    ours = documented_rows(run, "launches", "SELECT * FROM {} ORDER BY correlation_id, start_nanos")
+    times = ("launch_duration_nanos", "duration_nanos", "launch_delay_nanos", "queue_nanos")
+    found = values(ours, "correlation_id", "launch_name", "name", "stream", *times, "launched")
+    assert found == [
+        (1, "cudaLaunchKernel", "k1", 7, 5000, 20_000, 85_000, 90_000, 1),
+        (2, "cudaLaunchKernel", "k2", 9, 10_000, 4000, 0, 5000, 1),
+        (3, "cudaGraphLaunch", "k3", 9, 8000, 3000, 2000, 10_000, 3),
+        (3, "cudaGraphLaunch", "k3", 7, 8000, 3000, 72_000, 80_000, 3),
+        (3, "cudaGraphLaunch", "k3", 7, 8000, 3000, 82_000, 90_000, 3),
+        (6, "cudaLaunchKernel", "k6", 7, 0, 0, 140_000, 140_000, 1),
+        (7, "cudaLaunchKernel", "k7", 7, 10_000, 1000, 130_000, 140_000, 1),
     ]
     assert ours[0]["path"] == "aten::mm"
     assert ours[0]["start_nanos"] - ours[0]["launch_start_nanos"] == 90_000
     assert all(row["end_nanos"] == row["start_nanos"] + row["duration_nanos"] for row in ours)
 
 
-def test_launches_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_launches_of_ranks_are_not_mixed() -> None:
     # The same correlation in two processes. HTA reads one rank at a time; a run has them all.
     run = make_run(
-        tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 0, 5), kernel(1, 30, 1)],
     )
@@ -140,10 +125,9 @@ def changes_of_hta(series: Any) -> list[tuple[float, int]]:
 @pytest.mark.parametrize("name", ["a100-nccl", "critical-path-alexnet"])
 def test_queues_match_hta(name: str) -> None:
     series = hta(recorded_trace(name)).get_queue_length_time_series(ranks=[0])[0]
-    run = open_run(recorded_trace(name))
-    ours = rows(run, "queue_length", "SELECT * FROM {} ORDER BY time_nanos")
-    check_documented("queue_length", run, ours)
-    check_documented("queue_summary", run, rows(run, "queue_summary"))
+    run = recorded_run(name)
+    ours = documented_rows(run, "queue_length", "SELECT * FROM {} ORDER BY time_nanos")
+    documented_rows(run, "queue_summary")
     assert {row["stream"] for row in ours} <= set(series.stream)
     checked = 0
     for stream in set(series.stream):
@@ -164,7 +148,7 @@ def test_the_time_of_full_queues_of_every_stream(limit: int, full_streams: int) 
     analysis = hta(recorded_trace("critical-path-alexnet"))
     series = analysis.get_queue_length_time_series(ranks=[0])[0]
     query = f"SELECT stream, sum(duration_nanos) AS n FROM {{}} WHERE length >= {limit} GROUP BY 1"
-    full = rows(open_run(recorded_trace("critical-path-alexnet")), "queue_length", query)
+    full = rows(recorded_run("critical-path-alexnet"), "queue_length", query)
     ours = {row["stream"]: row["n"] for row in full}
     assert len(ours) == full_streams
     for stream in sorted(set(series.stream)):
@@ -176,7 +160,7 @@ def test_the_time_of_full_queues_of_every_stream(limit: int, full_streams: int) 
     assert len(analysis.get_time_spent_blocked_on_full_queue({0: series}, limit)) == 1
 
 
-def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
+def test_queues_match_hand_computed_values() -> None:
     events = [
         # Kernel 1 begins as launch 3 does: no change.
         launch(1, 0, 2),
@@ -204,49 +188,28 @@ def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
         launch(10, 2000, 50, name="cudaStreamSynchronize"),
         kernel(10, 2010, 40, name="Stream Sync", category="cuda_sync"),
     ]
-    run = make_run(tmp_path, events)
-    ours = rows(run, "queue_length", "SELECT * FROM {} ORDER BY device, stream, time_nanos")
-    check_documented("queue_length", run, ours)
-    first = min(row["time_nanos"] for row in ours)
-    assert [
-        (
-            row["device"],
-            row["stream"],
-            (row["time_nanos"] - first) / 1000,
-            row["change"],
-            row["length"],
-            row["duration_nanos"],
-        )
-        for row in ours
-    ] == [
+    run = make_run(events)
+    ours = documented_rows(
+        run, "queue_length", "SELECT * FROM {} ORDER BY device, stream, time_nanos"
+    )
+    columns = ("device", "stream", "time_nanos", "change", "length", "duration_nanos")
+    assert values(ours, *columns) == [
         (0, 7, 0, 1, 1, 10_000),
-        (0, 7, 10, 1, 2, 30_000),
-        (0, 7, 40, -1, 1, 20_000),
-        (0, 7, 60, -1, 0, None),
-        (0, 9, 5, 1, 1, 100_000),
-        (0, 9, 105, -1, 0, None),
-        (1, 7, 1000, 1, 1, 10_000),
-        (1, 7, 1010, -1, 0, None),
-        (1, 8, 1000, 1, 1, 30_000),
-        (1, 8, 1030, -1, 0, None),
+        (0, 7, 10_000, 1, 2, 30_000),
+        (0, 7, 40_000, -1, 1, 20_000),
+        (0, 7, 60_000, -1, 0, None),
+        (0, 9, 5_000, 1, 1, 100_000),
+        (0, 9, 105_000, -1, 0, None),
+        (1, 7, 1_000_000, 1, 1, 10_000),
+        (1, 7, 1_010_000, -1, 0, None),
+        (1, 8, 1_000_000, 1, 1, 30_000),
+        (1, 8, 1_030_000, -1, 0, None),
     ]
-    summaries = rows(run, "queue_summary", "SELECT * FROM {} ORDER BY device, stream")
-    check_documented("queue_summary", run, summaries)
+    summaries = documented_rows(run, "queue_summary", "SELECT * FROM {} ORDER BY device, stream")
     # Stream 7: (1 * 10 + 2 * 30 + 1 * 20) / 60. HTA's mean is of lengths after launches and begins,
     # however long each of them lasts.
-    assert [
-        (
-            row["device"],
-            row["stream"],
-            row["max_length"],
-            row["mean_length"],
-            row["duration_nanos"],
-            row["queued_nanos"],
-            row["full_nanos"],
-            row["full_percent"],
-        )
-        for row in summaries
-    ] == [
+    lengths, times = ("max_length", "mean_length"), ("duration_nanos", "queued_nanos", "full_nanos")
+    assert values(summaries, "device", "stream", *lengths, *times, "full_percent") == [
         (0, 7, 2, pytest.approx(1.5), 60_000, 60_000, 0, 0),
         (0, 9, 1, 1, 100_000, 100_000, 0, 0),
         (1, 7, 1, 1, 10_000, 10_000, 0, 0),
@@ -254,7 +217,7 @@ def test_queues_match_hand_computed_values(tmp_path: Path) -> None:
     ]
 
 
-def test_a_full_queue_is_counted_on_each_stream(tmp_path: Path) -> None:
+def test_a_full_queue_is_counted_on_each_stream() -> None:
     # 1025 launches, then their 1025 kernels from 2000 us on, one each microsecond, on two streams.
     # 1024 or more wait from 1023 us, that of launch 1024, to 2001 us, that of kernel 2; none does
     # from 3024 us, that of the last kernel. HTA would tell of the second stream only.
@@ -264,9 +227,7 @@ def test_a_full_queue_is_counted_on_each_stream(tmp_path: Path) -> None:
             number = start + n + 1
             events.append(launch(number, start + n, 0.5))
             events.append(kernel(number, start + 2000 + n, 0.5, stream=stream))
-    summaries = rows(
-        make_run(tmp_path, events), "queue_summary", "SELECT * FROM {} ORDER BY stream"
-    )
+    summaries = rows(make_run(events), "queue_summary", "SELECT * FROM {} ORDER BY stream")
     expected = {
         "max_length": 1025,
         "full_nanos": 978_000,
@@ -279,18 +240,17 @@ def test_a_full_queue_is_counted_on_each_stream(tmp_path: Path) -> None:
         assert row["full_percent"] == pytest.approx(100 * 978 / 3024)
 
 
-def test_queues_become_empty(tmp_path: Path) -> None:
+def test_queues_become_empty() -> None:
     # Two waited for 10 us each; between them nothing did, for 80 us.
     events = [launch(1, 0), kernel(1, 10, 1), launch(2, 90), kernel(2, 100, 1)]
-    (summary,) = rows(make_run(tmp_path, events), "queue_summary")
+    (summary,) = rows(make_run(events), "queue_summary")
     expected = {"max_length": 1, "mean_length": 0.2, "duration_nanos": 100_000}
     assert pick_columns(summary, expected) == pytest.approx(expected)
     assert summary["queued_nanos"] == 20_000
 
 
-def test_queues_of_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_queues_of_ranks_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         [launch(1, 0, 5), kernel(1, 10, 1)],
         [launch(1, 3, 5), kernel(1, 33, 1)],
     )
@@ -302,6 +262,6 @@ def test_queues_of_ranks_are_not_mixed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_runs_without_launches_have_no_queues(tmp_path: Path, view: str) -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), view) == []
-    assert rows(make_run(tmp_path, [kernel(1, 0, 5)]), view) == []
+def test_runs_without_launches_have_no_queues(view: str) -> None:
+    assert rows(recorded_run("cpu-only-gloo"), view) == []
+    assert rows(make_run([kernel(1, 0, 5)]), view) == []

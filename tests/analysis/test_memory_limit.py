@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import marey
 import pytest
+from programs import marey_command, run_command
 
 SPANS = 300_000
 LIMIT_MIB = 48
@@ -44,9 +43,8 @@ sys.exit(status)
 def analysed(run: Path, *options: str, **variables: str) -> tuple[dict[str, Any], int]:
     """Returns a report and the peak of resident memory in bytes."""
     analyze = [sys.executable, "-m", "marey", "analyze", str(run), "-f", "json", *options]
-    command = [sys.executable, "-c", MEASURED, *analyze]
-    environment = {**os.environ, **variables}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    done = run_command(sys.executable, "-c", MEASURED, *analyze, **variables)
+    assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout), int(done.stderr.split()[-1])
 
 
@@ -76,14 +74,8 @@ def test_a_query_beyond_the_limit_is_reported_and_the_others_run(run: Path) -> N
 )
 def test_comparisons_and_gates_have_the_memory_limit(command: tuple[str, ...], run: Path) -> None:
     words = [str(run) if word == "RUN" else word for word in command]
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MAREY_MEMORY_LIMIT": "16KiB"},
-        check=False,
-    )
-    assert done.returncode == 2, done.stdout
+    done = marey_command(*words, MAREY_MEMORY_LIMIT="16KiB")
+    assert done.exit_code == 2, done.stdout
     assert "needs more than 16 KiB of memory" in done.stderr
 
 
@@ -100,12 +92,10 @@ def test_reports_and_queries_have_the_memory_limit(run: Path) -> None:
     report, _ = analysed(run, MAREY_MEMORY_LIMIT=f"{LIMIT_MIB}MiB")
     assert f"{LIMIT_MIB} MiB" in tables(report)["critical_path"]["missing"]
     window = "SELECT sum(duration_nanos) OVER () FROM spans"
-    command = [sys.executable, "-m", "marey", "query", str(run), window]
-    environment = {**os.environ, "MAREY_MEMORY_LIMIT": "1MiB"}
-    asked = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert asked.returncode == 2
-    assert "needs more than 1 MiB of memory" in asked.stderr
-    environment["MAREY_MEMORY_LIMIT"] = "much"
-    asked = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert asked.returncode == 2
-    assert "invalid value of MAREY_MEMORY_LIMIT" in asked.stderr
+    for limit, says in (
+        ("1MiB", "needs more than 1 MiB of memory"),
+        ("much", "invalid value of MAREY_MEMORY_LIMIT"),
+    ):
+        asked = marey_command("query", run, window, MAREY_MEMORY_LIMIT=limit)
+        assert asked.exit_code == 2
+        assert says in asked.stderr

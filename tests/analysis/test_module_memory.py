@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyses import Event, check_documented, host_span, make_run, memory_event, rows
+from analyses import Event, documented_rows, host_span, make_run, memory_event, rows, values
 
 VIEW = "module_memory"
 
@@ -30,13 +28,11 @@ EVENTS = [
 ]
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    found = rows(
-        make_run(tmp_path, EVENTS), VIEW, "SELECT * FROM {} ORDER BY device_type DESC, depth"
-    )
-    check_documented(VIEW, make_run(tmp_path, EVENTS), found)
+def test_the_view_matches_hand_computed_values() -> None:
+    query = "SELECT * FROM {} ORDER BY device_type DESC, depth"
+    found = documented_rows(make_run(EVENTS), VIEW, query)
     columns = ("device_type", "device", "calls", "growth_bytes", "self_growth_bytes", "peak_bytes")
-    assert [tuple(row[column] for column in columns) for row in found] == [
+    assert values(found, *columns) == [
         # +40, +100 and -90 in an operator, +100 in Linear_0, -60; then +10.
         ("cuda", 0, 2, 100, 0, 250),
         ("cuda", 0, 1, 100, 100, 250),
@@ -49,7 +45,7 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     assert [row["peak_change_bytes"] for row in found] == [150, 100, None]
 
 
-def test_the_peak_of_each_call_is_compared_with_its_own_entry(tmp_path: Path) -> None:
+def test_the_peak_of_each_call_is_compared_with_its_own_entry() -> None:
     events = [
         memory_event(5, 1000),
         module("Net_0", 10, 10),
@@ -58,9 +54,9 @@ def test_the_peak_of_each_call_is_compared_with_its_own_entry(tmp_path: Path) ->
         module("Net_0", 40, 10),
         memory_event(45, 2100),
     ]
-    [row] = rows(make_run(tmp_path, events), VIEW)
+    [row] = rows(make_run(events), VIEW)
     assert (row["peak_bytes"], row["peak_change_bytes"]) == (2100, 300)
 
 
-def test_modules_without_totals_have_no_rows(tmp_path: Path) -> None:
-    assert rows(make_run(tmp_path, [module("Net_0", 10, 80)]), VIEW) == []
+def test_modules_without_totals_have_no_rows() -> None:
+    assert rows(make_run([module("Net_0", 10, 80)]), VIEW) == []

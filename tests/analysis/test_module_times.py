@@ -3,16 +3,15 @@ events, and with hand-computed values."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from analyses import check_documented, make_run, open_run, recorded_trace, rows
+from analyses import documented_rows, make_run, recorded_run, values
 
 Event = dict[str, Any]
 
 
 def test_nodes_are_linked_to_operators_with_their_sequence_number() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     arrows = run.sql(
         "SELECT count(*) FROM flows WHERE category = 'fwdbwd' AND point = 'start'"
     ).rows()
@@ -67,25 +66,23 @@ EVENTS = [
 ]
 
 
-def test_backward_counts_for_the_modules_of_its_forward_operator(tmp_path: Path) -> None:
-    run = make_run(tmp_path, EVENTS)
-    calls = rows(run, "autograd_calls", "SELECT * FROM {} ORDER BY start_nanos")
-    check_documented("autograd_calls", run, calls)
-    assert [(call["name"], call["forward_name"]) for call in calls] == [
+def test_backward_counts_for_the_modules_of_its_forward_operator() -> None:
+    run = make_run(EVENTS)
+    calls = documented_rows(run, "autograd_calls", "SELECT * FROM {} ORDER BY start_nanos")
+    assert values(calls, "name", "forward_name") == [
         ("ReluBackward0", "aten::relu"),
         ("AddmmBackward0", "aten::addmm"),
     ]
-    modules = rows(run, "module_times", "SELECT * FROM {} ORDER BY depth")
-    check_documented("module_times", run, modules)
+    modules = documented_rows(run, "module_times", "SELECT * FROM {} ORDER BY depth")
     columns = ("calls", "forward_nanos", "backward_calls", "backward_nanos", "total_nanos")
-    assert [tuple(row[column] for column in columns) for row in modules] == [
+    assert values(modules, *columns) == [
         (1, 100_000, 2, 40_000, 140_000),
         (1, 50_000, 1, 30_000, 80_000),
     ]
 
 
-def test_the_table_of_probing_has_the_backward_part_of_each_module(tmp_path: Path) -> None:
-    run = make_run(tmp_path, EVENTS)
+def test_the_table_of_probing_has_the_backward_part_of_each_module() -> None:
+    run = make_run(EVENTS)
     found = run.sql(
         "SELECT step, seq, module, stage, allocated, round(duration * 1e6) "
         "FROM python.torch_trace ORDER BY seq"

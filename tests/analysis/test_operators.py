@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from analyses import (
-    check_documented,
+    HTA_WARNINGS,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
     launch,
     make_run,
     open_run,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values,
+    values_by,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 VIEW = "operator_kernels"
 
@@ -48,8 +48,8 @@ def test_operators_match_htas_call_graph() -> None:
         )
         for name, group in operators.groupby("name")
     }
-    run = open_run(recorded_trace("a100-nccl"))
-    check_documented(VIEW, run, rows(run, VIEW))
+    run = recorded_run("a100-nccl")
+    documented_rows(run, VIEW)
     ours = rows(
         run,
         VIEW,
@@ -86,9 +86,8 @@ def test_operators_match_htas_aten_operators() -> None:
     assert sum(ours.values()) > 50
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             host_span("outer", 0, 100),
             launch(1, 5),
@@ -111,24 +110,13 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
             gpu_span("Stream Sync", 0, 500, category="cuda_sync", correlation=1),
         ],
     )
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    columns = [
-        "count",
-        "self_count",
-        "kernel_count",
-        "total_nanos",
-        "self_nanos",
-        "busy_nanos",
-        "self_busy_nanos",
-        "depth",
-    ]
-    found = {row["path"]: [row[column] for column in columns] for row in ours}
-    assert len(found) == len(ours)
-    assert found == {
-        "outer": [5, 2, 4, 37000, 10000, 32000, 10000, 1],
-        "outer/inner": [3, 2, 2, 27000, 20000, 22000, 15000, 2],
-        "outer/inner/leaf": [1, 1, 0, 7000, 7000, 7000, 7000, 3],
+    ours = documented_rows(run, VIEW)
+    counts = ("count", "self_count", "kernel_count")
+    times = ("total_nanos", "self_nanos", "busy_nanos", "self_busy_nanos")
+    assert values_by("path", ours, *counts, *times, "depth") == {
+        "outer": (5, 2, 4, 37000, 10000, 32000, 10000, 1),
+        "outer/inner": (3, 2, 2, 27000, 20000, 22000, 15000, 2),
+        "outer/inner/leaf": (1, 1, 0, 7000, 7000, 7000, 7000, 3),
     }
     names = {row["context_id"]: row["name"] for row in ours}
     assert {row["name"]: names.get(row["parent_id"]) for row in ours} == {
@@ -138,11 +126,10 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     }
 
 
-def test_launches_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
+def test_launches_of_two_threads_are_not_mixed() -> None:
     # HTA's get_aten_op_kernels_and_delay puts this launch under aten::other, an operator of another
     # thread that began last before it. It is of aten::mine.
     run = make_run(
-        tmp_path,
         [
             host_span("aten::mine", 0, 100, tid=1),
             launch(1, 50, tid=1),
@@ -150,14 +137,12 @@ def test_launches_of_two_threads_are_not_mixed(tmp_path: Path) -> None:
             gpu_span("a", 60, 10, correlation=1),
         ],
     )
-    found = [(row["path"], row["self_count"]) for row in rows(run, VIEW)]
-    assert found == [("aten::mine", 1)]
+    assert values(rows(run, VIEW), "path", "self_count") == [("aten::mine", 1)]
 
 
-def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
+def test_nested_operators_of_one_name_count_once() -> None:
     # What is launched inside is not added to its own operator twice.
     run = make_run(
-        tmp_path,
         [
             host_span("aten::to", 0, 100),
             host_span("aten::to", 10, 50),
@@ -165,15 +150,14 @@ def test_nested_operators_of_one_name_count_once(tmp_path: Path) -> None:
             gpu_span("a", 60, 10, correlation=1),
         ],
     )
-    found = {row["path"]: (row["count"], row["self_count"]) for row in rows(run, VIEW)}
+    found = values_by("path", rows(run, VIEW), "count", "self_count")
     assert found == {"aten::to": (1, 0), "aten::to/aten::to": (1, 1)}
 
 
-def test_of_nested_runtime_calls_the_outermost_launches(tmp_path: Path) -> None:
+def test_of_nested_runtime_calls_the_outermost_launches() -> None:
     # A call of the runtime and the driver's inside it share the number of the launch.
     shape: dict[str, Any] = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float"] * 2}
     run = make_run(
-        tmp_path,
         [
             step(1, 0, 200),
             host_span("aten::mm", 0, 100, **shape),
@@ -182,19 +166,18 @@ def test_of_nested_runtime_calls_the_outermost_launches(tmp_path: Path) -> None:
             gpu_span("gemm", 60, 10, correlation=5),
         ],
     )
-    found = {row["path"]: (row["count"], row["self_count"]) for row in rows(run, VIEW)}
+    found = values_by("path", rows(run, VIEW), "count", "self_count")
     assert found == {"step": (1, 0), "step/aten::mm": (1, 1)}
     [call] = rows(run, "launches")
     assert (call["launch_name"], call["path"]) == ("cudaLaunchKernel", "step/aten::mm")
-    assert [(row["number"], row["count"]) for row in rows(run, "step_kernels")] == [(1, 1)]
+    assert values(rows(run, "step_kernels"), "number", "count") == [(1, 1)]
     # What it computed is known by the operator that launched.
-    assert [(row["name"], row["flops"]) for row in rows(run, "roofline")] == [("aten::mm", 128)]
+    assert values(rows(run, "roofline"), "name", "flops") == [("aten::mm", 128)]
 
 
-def test_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
+def test_ranks_and_devices_are_not_mixed() -> None:
     # The same context in all ranks, a row for each; two devices of a process together.
     run = make_run(
-        tmp_path,
         *[
             [
                 host_span("aten::mm", 0, 50, pid=100 + rank),
@@ -206,16 +189,13 @@ def test_ranks_and_devices_are_not_mixed(tmp_path: Path) -> None:
             for rank in range(3)
         ],
     )
-    found = {
-        row["rank"]: (row["path"], row["count"], row["total_nanos"], row["busy_nanos"])
-        for row in rows(run, VIEW)
-    }
+    found = values_by("rank", rows(run, VIEW), "path", "count", "total_nanos", "busy_nanos")
     assert found == {
         rank: ("aten::mm", 2, 20000 + 1000 * rank, 15000 + 1000 * rank) for rank in range(3)
     }
 
 
-def test_runs_without_devices_or_operators_have_no_rows(tmp_path: Path) -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
+def test_runs_without_devices_or_operators_have_no_rows() -> None:
+    assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
     # No host: nothing is known of launches.
-    assert rows(make_run(tmp_path, [gpu_span("a", 0, 5, correlation=1)]), VIEW) == []
+    assert rows(make_run([gpu_span("a", 0, 5, correlation=1)]), VIEW) == []

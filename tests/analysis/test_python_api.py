@@ -9,13 +9,11 @@ import pyarrow
 import pytest
 from analyses import (
     by_column,
-    folder,
     host_span,
     kernel,
     launch,
     make_run,
-    open_run,
-    recorded_trace,
+    recorded_run,
     rows,
     step,
     types,
@@ -46,15 +44,15 @@ HOT = "hot_operation.medium_percent"
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Run:
+def empty() -> Run:
     """A run without events."""
-    return make_run(folder(tmp_path, "empty"), [])
+    return make_run([])
 
 
 # Findings
 
 
-def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
+def test_findings_match_hand_computed_values() -> None:
     events = [
         step(0, 0, 1000),
         step(1, 1000, 1000),
@@ -62,7 +60,7 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
         host_span("often", 1100, 100),
         host_span("seldom", 500, 300),
     ]
-    findings = make_run(tmp_path, events).findings()
+    findings = make_run(events).findings()
     assert list(findings.columns) == list(FINDINGS)
     found = by_column(findings)
     # Of 2000 us "often" takes 400, "seldom" 300.
@@ -82,7 +80,7 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
 
 
 def test_findings_are_sorted_by_severity_and_impact() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     # With its own thresholds, and so that what takes less is more severe.
     for thresholds in ({}, {"gpu_idle.high_percent": 99, "hot_operation.high_percent": 5}):
         found = by_column(run.findings(thresholds))
@@ -95,7 +93,7 @@ def test_findings_are_sorted_by_severity_and_impact() -> None:
 
 
 def test_evidence_sql_returns_the_evidence() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     for row in by_column(run.findings()):
         evidence = json.loads(row["evidence"])
         answer = by_column(run.sql(row["evidence_sql"]))
@@ -104,8 +102,8 @@ def test_evidence_sql_returns_the_evidence() -> None:
         assert {row[name] for name in ("severity", "subject")} <= {*evidence.values()}
 
 
-def test_thresholds_can_be_set(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [step(0, 0, 1000), host_span("op", 100, 200)])
+def test_thresholds_can_be_set() -> None:
+    run = make_run([step(0, 0, 1000), host_span("op", 100, 200)])
     assert [row["severity"] for row in by_column(run.findings())] == ["medium"]
     assert len(run.findings({HOT: 20})) == 0
     assert len(run.findings({HOT: 19.9})) == 1
@@ -127,13 +125,13 @@ def test_unknown_thresholds_are_rejected(empty: Run) -> None:
 
 def test_a_result_without_findings_has_columns(empty: Run) -> None:
     assert len(empty.findings()) == 0
-    found = open_run(recorded_trace("a100-nccl")).findings()
+    found = recorded_run("a100-nccl").findings()
     assert len(found) > 0
     assert types(found) == types(empty.findings()) == FINDINGS
     assert pyarrow.table(found).to_pylist() == by_column(found)
 
 
-def test_ctrl_c_stops_findings(tmp_path: Path, own_directory: None) -> None:
+def test_ctrl_c_stops_findings() -> None:
     # So many that asking takes longer than making plans for it, which is not stopped.
     count = 100_000
     events = [step(number, number * count, count - 1) for number in range(10)]
@@ -144,7 +142,7 @@ def test_ctrl_c_stops_findings(tmp_path: Path, own_directory: None) -> None:
             launch(number + 1, start + 2, 3),
             kernel(number + 1, start + 9, 3, name=f"k{number % 50}"),
         ]
-    path = write(tmp_path / "trace.json", events)
+    path = write(Path("trace.json"), events)
     # The timer counts the time that the process computes: so the rules are asked by then.
     source = f"""
         import marey, signal
@@ -166,7 +164,7 @@ def test_ctrl_c_stops_findings(tmp_path: Path, own_directory: None) -> None:
 
 
 def test_breakdown_matches_the_view() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     for view, by_step in (("gpu_time", False), ("gpu_time_by_step", True)):
         found = by_column(run.breakdown(by_step=by_step))
         assert sorted(found, key=str) == sorted(rows(run, view), key=str)
@@ -174,14 +172,14 @@ def test_breakdown_matches_the_view() -> None:
     assert sorted(run.breakdown(by_step=True).column("number")) == [4, 5, 6]
 
 
-def test_breakdown_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_breakdown_matches_hand_computed_values() -> None:
     events = [
         step(0, 0, 100),
         launch(1, 5),
         kernel(1, 10, 30),
         kernel(2, 50, 20, name="ncclKernel"),
     ]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     columns = ("busy_nanos", "idle_nanos", "compute_nanos", "communication_nanos")
     for by_step, idle in ((False, 10_000), (True, 50_000)):
         [row] = by_column(run.breakdown(by_step=by_step))
@@ -190,7 +188,7 @@ def test_breakdown_matches_hand_computed_values(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> Run:
-    return open_run(recorded_trace("a100-nccl"))
+    return recorded_run("a100-nccl")
 
 
 # Memory, shapes, modules, other ranks, and what marey's own recording costs.

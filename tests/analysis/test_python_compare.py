@@ -11,15 +11,14 @@ from analyses import (
     Event,
     Row,
     by_column,
-    folder,
     host_span,
     kernel,
     launch,
     make_run,
-    open_run,
-    recorded_trace,
+    recorded_run,
     step,
     types,
+    values,
 )
 from marey.run import Result, Run
 
@@ -51,8 +50,8 @@ def training(*, is_after: bool, steps: int = 10) -> list[Event]:
 
 
 def make_pair(path: Path) -> tuple[Run, Run]:
-    before = make_run(folder(path, "before"), training(is_after=False))
-    return before, make_run(folder(path, "after"), training(is_after=True))
+    before = make_run(training(is_after=False), folder=path / "before")
+    return before, make_run(training(is_after=True), folder=path / "after")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,7 @@ def test_metrics_match_hand_computed_values(compared: marey.Comparison) -> None:
         "high_percent": "double",
         "significant": "string",
     }
-    found = {row["metric"]: row for row in by_column(compared.metrics)}
+    found = metrics(compared)
     # 0, 1, 2, 0, ... us more than 1000: in the mean 0.9, in the middle 1.
     expected = {
         "steps.count": ("count", 10, 10, 0),
@@ -143,8 +142,8 @@ DIFFERENCES = {
 
 
 def changes(result: Result) -> list[tuple[Any, ...]]:
-    columns = ("path", "category", "count_category", "before_nanos", "after_nanos")
-    return [tuple(row[column] for column in columns) for row in by_column(result)]
+    nanos = ("before_nanos", "after_nanos")
+    return values(by_column(result), "path", "category", "count_category", *nanos)
 
 
 def test_operations_match_hand_computed_values(compared: marey.Comparison) -> None:
@@ -207,7 +206,7 @@ def test_a_comparison_is_symmetric(pair: tuple[Run, Run]) -> None:
 
 
 def test_a_run_compared_with_itself_has_no_change(pair: tuple[Run, Run]) -> None:
-    for run in (pair[0], open_run(recorded_trace("a100-nccl"))):
+    for run in (pair[0], recorded_run("a100-nccl")):
         same = marey.compare(run, run)
         assert {row["change"] for row in metrics(same).values()} == {0, None}
         assert "yes" not in same.metrics.column("significant")
@@ -219,8 +218,8 @@ def test_a_run_compared_with_itself_has_no_change(pair: tuple[Run, Run]) -> None
         assert same.renames.rows() == []
 
 
-def test_compare_accepts_runs_and_paths(tmp_path: Path) -> None:
-    pair = make_pair(tmp_path)
+def test_compare_accepts_runs_and_paths() -> None:
+    pair = make_pair(Path.cwd())
     opened_before = marey.compare(*pair)
     paths = [run.path for run in pair]
     for sides in ((paths[0], paths[1]), (Path(paths[0]), pair[1]), (pair[0], paths[1])):
@@ -250,8 +249,8 @@ def test_changes_within_the_tolerance_count_as_unchanged(pair: tuple[Run, Run]) 
         assert of_path["step/aten::relu"]["category"] == "added"
 
 
-def test_empty_runs_can_be_compared(pair: tuple[Run, Run], tmp_path: Path) -> None:
-    empty = make_run(tmp_path, [])
+def test_empty_runs_can_be_compared(pair: tuple[Run, Run]) -> None:
+    empty = make_run([])
     compared = marey.compare(pair[0], empty)
     assert set(compared.operations.column("category")) == {"removed"}
     assert compared.check("step_time>+3%").column("outcome") == ["inconclusive"]

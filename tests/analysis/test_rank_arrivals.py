@@ -2,60 +2,50 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from analyses import Event, check_documented, host_span, make_run, pick_columns, rows, step
+from analyses import Event, documented_rows, host_span, make_run, rows, step, values_by
 from rank_traces import STEP_MICROS, host_traces
 
 VIEW = "rank_arrivals"
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     # Rank 2 is the last twice, by 3000 and 2000; rank 1 once, by 400.
-    run = make_run(tmp_path, *host_traces((0, 0, 3000), (0, 1000, 3000), (0, 500, 100)))
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
+    run = make_run(*host_traces((0, 0, 3000), (0, 1000, 3000), (0, 500, 100)))
+    ours = documented_rows(run, VIEW)
     assert {(row["name"], row["path"], row["kind"]) for row in ours} == {
         ("backward", "step/backward", "operator")
     }
-    found = {
-        row["rank"]: pick_columns(row, {"last_count": 0, "delay_nanos": 0, "wait_nanos": 0})
-        for row in ours
-    }
-    assert found == {
-        0: {"last_count": 0, "delay_nanos": 0, "wait_nanos": 6_500_000},
-        1: {"last_count": 1, "delay_nanos": 400_000, "wait_nanos": 5_000_000},
-        2: {"last_count": 2, "delay_nanos": 5_000_000, "wait_nanos": 400_000},
+    assert values_by("rank", ours, "last_count", "delay_nanos", "wait_nanos") == {
+        0: (0, 0, 6_500_000),
+        1: (1, 400_000, 5_000_000),
+        2: (2, 5_000_000, 400_000),
     }
     assert {(row["rank_count"], row["count"], row["waited_count"]) for row in ours} == {(3, 3, 3)}
 
 
-def test_a_rank_arrives_when_it_leaves_the_last_span_inside(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *host_traces((0, 0, 3000), (0, 0, 3000), max_inside=3000))
-    found = {row["rank"]: (row["last_count"], row["delay_nanos"]) for row in rows(run, VIEW)}
+def test_a_rank_arrives_when_it_leaves_the_last_span_inside() -> None:
+    run = make_run(*host_traces((0, 0, 3000), (0, 0, 3000), max_inside=3000))
+    found = values_by("rank", rows(run, VIEW), "last_count", "delay_nanos")
     assert found == {0: (0, 0), 1: (0, 0), 2: (2, 6_000_000)}
 
 
-def test_spans_that_end_at_different_times_are_no_wait(tmp_path: Path) -> None:
+def test_spans_that_end_at_different_times_are_no_wait() -> None:
     # The ranks do not wait: the late one also ends late.
     traces: list[list[Event]] = [[], []]
     for events, late in zip(traces, (0, 3000), strict=True):
         for number in range(3):
             start = STEP_MICROS * number + late
             events += [step(number, start, 600), host_span("work", start, 500)]
-    assert rows(make_run(tmp_path, *traces), VIEW) == []
+    assert rows(make_run(*traces), VIEW) == []
 
 
-def test_spans_are_matched_by_step_number(tmp_path: Path) -> None:
+def test_spans_are_matched_by_step_number() -> None:
     # The recording of rank 0 lacks the first step: what others did then is matched with nothing.
     traces = host_traces((0, 3000), (0, 3000), (0, 3000))
     traces[0] = [event for event in traces[0] if event["ts"] >= STEP_MICROS]
-    found = {
-        row["rank"]: (row["count"], row["delay_nanos"])
-        for row in rows(make_run(tmp_path, *traces), VIEW)
-    }
-    assert found == {0: (2, 0), 1: (2, 6_000_000)}
+    found = rows(make_run(*traces), VIEW)
+    assert values_by("rank", found, "count", "delay_nanos") == {0: (2, 0), 1: (2, 6_000_000)}
 
 
-def test_a_single_rank_has_no_rows(tmp_path: Path) -> None:
-    assert rows(make_run(tmp_path, *host_traces((3000,), (3000,))), VIEW) == []
+def test_a_single_rank_has_no_rows() -> None:
+    assert rows(make_run(*host_traces((3000,), (3000,))), VIEW) == []

@@ -6,8 +6,6 @@ import copy
 import functools
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 from analyses import host_span, write
 from browser import Browser, Page
+from programs import marey_stdout
 
 Report = dict[str, Any]
 
@@ -152,8 +151,7 @@ def page() -> str:
     """The page of a small run."""
     with tempfile.TemporaryDirectory() as folder:
         trace = write(Path(folder) / "trace.json", [host_span("op", 0, 10)])
-        command = [sys.executable, "-m", "marey", "analyze", str(trace), "-f", "html"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return marey_stdout("analyze", trace, "-f", "html")
 
 
 def rendered(given: Report) -> str:
@@ -164,10 +162,8 @@ def rendered(given: Report) -> str:
     return f'{before}id="report">{content}</script>{after}'
 
 
-def opened(
-    browser: Browser, folder: Path, given: Report, width: int = 1200, dark: bool = False
-) -> Page:
-    path = folder / "report.html"
+def opened(browser: Browser, given: Report, width: int = 1200, dark: bool = False) -> Page:
+    path = Path("report.html")
     path.write_text(rendered(given))
     return browser.page(path, width, dark=dark)
 
@@ -184,8 +180,8 @@ def first_cells(page: Page, column: int) -> list[str]:
     return page.texts(f"#section-kernels tbody tr td:nth-child({column})")
 
 
-def test_every_section_is_rendered(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, tmp_path, report())
+def test_every_section_is_rendered(browser: Browser) -> None:
+    page = opened(browser, report())
     check_quiet(page)
     titles = ["Findings", "Steps", "Device time", "Kernels by device time", "Memory", "Flame graph"]
     assert page.texts("h2") == titles
@@ -212,8 +208,8 @@ def test_every_section_is_rendered(browser: Browser, tmp_path: Path) -> None:
     assert page.evaluate("document.title") == "train.marey · marey report"
 
 
-def test_step_bars_are_proportional_to_durations(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, tmp_path, report())
+def test_step_bars_are_proportional_to_durations(browser: Browser) -> None:
+    page = opened(browser, report())
     outlines = "[...document.querySelectorAll('.step-bar .outline')].slice(0, 6)"
     heights = page.evaluate(f"{outlines}.map((one) => Number(one.getAttribute('height')))")
     assert heights == pytest.approx([112 / 3] * 5 + [112])
@@ -221,8 +217,8 @@ def test_step_bars_are_proportional_to_durations(browser: Browser, tmp_path: Pat
     assert float(page.evaluate(part)) == pytest.approx(112 / 3 / 5)
 
 
-def test_steps_show_details_by_mouse_and_keyboard(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, tmp_path, report())
+def test_steps_show_details_by_mouse_and_keyboard(browser: Browser) -> None:
+    page = opened(browser, report())
     page.hover(".step-bar")
     told = page.texts("#tip div")
     assert told == [
@@ -242,8 +238,8 @@ def test_steps_show_details_by_mouse_and_keyboard(browser: Browser, tmp_path: Pa
     check_quiet(page)
 
 
-def test_tables_can_be_sorted_and_filtered(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, tmp_path, report())
+def test_tables_can_be_sorted_and_filtered(browser: Browser) -> None:
+    page = opened(browser, report())
     kernels = "#section-kernels th:nth-child({}) button"
     page.click(kernels.format(3))
     assert first_cells(page, 3)[:2] == ["40.0 ms", "39.0 ms"]
@@ -266,20 +262,20 @@ def test_tables_can_be_sorted_and_filtered(browser: Browser, tmp_path: Path) -> 
     check_quiet(page)
 
 
-def test_long_tables_are_paged(browser: Browser, tmp_path: Path) -> None:
+def test_long_tables_are_paged(browser: Browser) -> None:
     given = report()
     table = given["tables"][0]
     table["rows"] = [[f"kernel {n}", n, n, 1.0, 0] for n in range(1000)]
     table["was_cut"] = True
-    page = opened(browser, tmp_path, given)
+    page = opened(browser, given)
     assert len(first_cells(page, 1)) == 50
     assert page.texts("#section-kernels .count") == ["1,000 of 1,000 rows, truncated"]
     page.click("#section-kernels .more")
     assert len(first_cells(page, 1)) == 1000
 
 
-def test_the_flame_graph_zooms_and_searches(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, tmp_path, report())
+def test_the_flame_graph_zooms_and_searches(browser: Browser) -> None:
+    page = opened(browser, report())
 
     def widths() -> dict[str, float]:
         found = page.evaluate(
@@ -316,9 +312,7 @@ def test_the_flame_graph_zooms_and_searches(browser: Browser, tmp_path: Path) ->
     check_quiet(page)
 
 
-def test_a_flame_graph_of_5000_nodes_renders_only_visible_nodes(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_a_flame_graph_of_5000_nodes_renders_only_visible_nodes(browser: Browser) -> None:
     given = report()
     given["charts"]["flame"] = [
         {
@@ -333,13 +327,13 @@ def test_a_flame_graph_of_5000_nodes_renders_only_visible_nodes(
         for n in range(5_000)
     ]
     given["charts"]["flame"][0]["parent"] = -1
-    page = opened(browser, tmp_path, given)
+    page = opened(browser, given)
     drawn = page.count(".node")
     assert 100 < drawn < 5_000
     check_quiet(page)
 
 
-def test_the_flame_graph_renders_deep_and_odd_trees(browser: Browser, tmp_path: Path) -> None:
+def test_the_flame_graph_renders_deep_and_odd_trees(browser: Browser) -> None:
     given = report()
     node = {"kind": "scope", "depth": 1, "self_nanos": 0, "count": 1}
     chain = [{**node, "name": f"n{n}", "parent": n - 1, "total_nanos": 1000} for n in range(3_000)]
@@ -348,7 +342,7 @@ def test_the_flame_graph_renders_deep_and_odd_trees(browser: Browser, tmp_path: 
     chain += [{**node, "name": "longer", "parent": 3_000, "total_nanos": 900}]
     chain += [{**node, "name": "zero", "parent": -1, "total_nanos": 0}]
     given["charts"]["flame"] = chain
-    page = opened(browser, tmp_path, given)
+    page = opened(browser, given)
     check_quiet(page)
     # And the row of all.
     assert page.count(".node") == 3_000 + 2 + 1
@@ -359,7 +353,7 @@ def test_the_flame_graph_renders_deep_and_odd_trees(browser: Browser, tmp_path: 
     assert boxes[0] == boxes[1]
 
 
-def test_names_are_not_interpreted_as_markup(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_not_interpreted_as_markup(browser: Browser) -> None:
     given = report()
     finding = given["findings"][0]
     given["findings"] = [
@@ -393,7 +387,7 @@ def test_names_are_not_interpreted_as_markup(browser: Browser, tmp_path: Path) -
     given["charts"]["flame"] = [
         {**node, "name": name, "kind": name, "parent": -1} for name in NASTY
     ]
-    page = opened(browser, tmp_path, given)
+    page = opened(browser, given)
     for summary in ("#section-findings details summary", "#section-kernels details summary"):
         page.click(summary)
     page.click("#section-findings .more")
@@ -413,9 +407,9 @@ def test_names_are_not_interpreted_as_markup(browser: Browser, tmp_path: Path) -
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1200, 400])
 def test_the_page_fits_the_window_and_has_enough_contrast(
-    browser: Browser, tmp_path: Path, width: int, dark: bool
+    browser: Browser, width: int, dark: bool
 ) -> None:
-    page = opened(browser, tmp_path, report(), width, dark)
+    page = opened(browser, report(), width, dark)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     colours = page.evaluate(
         "['html', '.doc', '.badge', '.count', '.facts small'].map((one) => {"
@@ -442,39 +436,39 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_sections_without_rows_are_omitted(browser: Browser, tmp_path: Path) -> None:
+def test_sections_without_rows_are_omitted(browser: Browser) -> None:
     given = report()
     given |= {"charts": {}, "tables": [], "findings": [], "warnings": [], "summary": []}
-    page = opened(browser, tmp_path, given)
+    page = opened(browser, given)
     check_quiet(page)
     assert page.texts("h2") == ["Findings"]
     for part in ("charts", "tables", "warnings", "summary"):
         del given[part]
-    check_quiet(opened(browser, tmp_path, given))
+    check_quiet(opened(browser, given))
     given["charts"] = {"steps": [], "memory": [], "flame": [], "devices": []}
-    assert opened(browser, tmp_path, given).texts("h2") == ["Findings"]
+    assert opened(browser, given).texts("h2") == ["Findings"]
     # Without a device a step is a plain bar; without time there is nothing to divide by.
     bare = {"rank": None, "number": 1, "start_nanos": 0, "duration_nanos": 0, "is_outlier": False}
     idle = {"rank": None, "device": 0, "window_nanos": 0, "compute_nanos": 0, "idle_nanos": 0}
     held = {"rank": None, "device": 0, "time_nanos": 0, "allocated_bytes": 0}
     given["charts"] = {"steps": [bare], "devices": [idle], "memory": [held]}
-    page = opened(browser, tmp_path, given)
+    page = opened(browser, given)
     check_quiet(page)
     assert page.texts("h2") == ["Findings", "Steps", "Device time", "Memory"]
     assert page.count(".step-bar .host") == 1
     assert "NaN" not in page.evaluate("document.getElementById('report-body').innerHTML")
 
 
-def test_a_section_that_fails_shows_its_error(browser: Browser, tmp_path: Path) -> None:
+def test_a_section_that_fails_shows_its_error(browser: Browser) -> None:
     given = report()
     given["charts"]["flame"] = [None]
-    page = opened(browser, tmp_path, given)
+    page = opened(browser, given)
     assert page.count(".failed") == 1
     assert page.count(".kernel-bar") == 15
 
 
-def test_the_sql_button_copies_the_query(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, tmp_path, report())
+def test_the_sql_button_copies_the_query(browser: Browser) -> None:
+    page = opened(browser, report())
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     page.click(".finding summary")
     page.click(".finding .copy")
@@ -483,9 +477,9 @@ def test_the_sql_button_copies_the_query(browser: Browser, tmp_path: Path) -> No
     assert page.texts(".pairs td") == ["1.23 ms", "89"]
 
 
-def test_the_content_security_policy_blocks_other_scripts(browser: Browser, tmp_path: Path) -> None:
+def test_the_content_security_policy_blocks_other_scripts(browser: Browser) -> None:
     """The policy of the page allows only the script of the page."""
-    path = tmp_path / "report.html"
+    path = Path("report.html")
     text = rendered(report())
     path.write_text(
         text.replace(
@@ -523,8 +517,6 @@ def test_the_content_security_policy_blocks_other_scripts(browser: Browser, tmp_
         ("", "name", ""),
     ],
 )
-def test_table_cells_are_formatted(
-    browser: Browser, tmp_path: Path, value: object, column: str, text: str
-) -> None:
-    page = next(iter(browser.pages.values()), None) or opened(browser, tmp_path, report())
+def test_table_cells_are_formatted(browser: Browser, value: object, column: str, text: str) -> None:
+    page = next(iter(browser.pages.values()), None) or opened(browser, report())
     assert page.evaluate(f"cell({json.dumps(value)}, {json.dumps(column)})") == text

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from analysed_devices import A100, run_on
-from analyses import (
-    Event,
-    Row,
-    gpu_span,
-    host_span,
-    kernel,
-    launch,
-    make_run,
-    open_run,
-    recorded_trace,
-    step,
-)
+from analyses import Event, Row, gpu_span, host_span, kernel, launch, make_run, recorded_run, step
 from analyses import rows as view
 
 HALF = "c10::Half"
@@ -58,7 +46,7 @@ def one(found: list[Row], name: str, device: int = 0) -> Row:
     return row
 
 
-def test_costs_of_a_sample_are_extrapolated_and_marked(tmp_path: Path) -> None:
+def test_costs_of_a_sample_are_extrapolated_and_marked() -> None:
     def events(steps: int) -> list[Event]:
         found = [step(number, number * 100_000, 100_000) for number in range(steps)]
         for number in range(steps):
@@ -70,7 +58,7 @@ def test_costs_of_a_sample_are_extrapolated_and_marked(tmp_path: Path) -> None:
         return found
 
     flops = 2 * 4096**3
-    sampled = run_on(tmp_path, events(4), A100, operator_shapes="sampled")
+    sampled = run_on(events(4), A100, operator_shapes="sampled")
     row = one(view(sampled, "roofline"), "aten::addmm")
     assert (row["calls"], row["known_calls"], row["is_extrapolated"]) == (4, 1, True)
     assert row["flops"] == 4 * flops
@@ -79,7 +67,7 @@ def test_costs_of_a_sample_are_extrapolated_and_marked(tmp_path: Path) -> None:
     assert mfu["covered_percent"] == 100
     assert mfu["method"].startswith("operator shapes of a sample of the steps, extrapolated; ")
 
-    recorded = run_on(tmp_path, events(4), A100)
+    recorded = run_on(events(4), A100)
     row = one(view(recorded, "roofline"), "aten::addmm")
     assert (row["flops"], row["is_extrapolated"]) == (flops, False)
     (mfu,) = view(recorded, "mfu")
@@ -87,14 +75,14 @@ def test_costs_of_a_sample_are_extrapolated_and_marked(tmp_path: Path) -> None:
     assert mfu["method"].startswith("operator shapes, as recorded; ")
 
 
-def test_operators_with_an_overload_have_a_cost(tmp_path: Path) -> None:
+def test_operators_with_an_overload_have_a_cost() -> None:
     events = multiplied(1, 0, 10_000, 4096, 4096, 4096)
     events[1]["name"] = "aten::addmm.out"
-    row = one(view(run_on(tmp_path, events, A100), "roofline"), "aten::addmm.out")
+    row = one(view(run_on(events, A100), "roofline"), "aten::addmm.out")
     assert row["flops"] == 2 * 4096**3
 
 
-def test_operators_are_compared_with_the_peaks(tmp_path: Path) -> None:
+def test_operators_are_compared_with_the_peaks() -> None:
     events = [
         # 2 x 4096^3 FLOP in 10 ms; twice.
         *multiplied(1, 0, 10_000, 4096, 4096, 4096),
@@ -104,7 +92,7 @@ def test_operators_are_compared_with_the_peaks(tmp_path: Path) -> None:
         launch(3, 40_001),
         kernel(3, 50_000, 500),
     ]
-    found = view(run_on(tmp_path, events, A100), "roofline")
+    found = view(run_on(events, A100), "roofline")
     # What only calls others has no row, and its FLOP do not count again.
     assert sorted(row["name"] for row in found) == ["aten::addmm", "aten::relu"]
     row = one(found, "aten::addmm")
@@ -125,14 +113,14 @@ def test_operators_are_compared_with_the_peaks(tmp_path: Path) -> None:
     assert row["peak_flops_percent"] is row["peak_bandwidth_percent"] is None
 
 
-def test_kernels_share_the_cost_of_their_operator(tmp_path: Path) -> None:
+def test_kernels_share_the_cost_of_their_operator() -> None:
     """Cost is shared by duration, so both kernels have the operator's distance from the peak."""
     events = [
         *multiplied(1, 0, 30, 256, 256, 256, name="gemm"),
         launch(2, 5),
         kernel(2, 60, 10, name="reduce"),
     ]
-    run = run_on(tmp_path, events, A100)
+    run = run_on(events, A100)
     kernels = {row["name"]: row for row in view(run, "kernel_roofline")}
     assert {row["operator"] for row in kernels.values()} == {"aten::addmm"}
     for name, share in (("gemm", 0.75), ("reduce", 0.25)):
@@ -150,7 +138,7 @@ def test_kernels_share_the_cost_of_their_operator(tmp_path: Path) -> None:
         assert math.isclose(found, whole[column], rel_tol=1e-9), column
 
 
-def test_kernels_have_the_cost_of_the_call_that_launched_them(tmp_path: Path) -> None:
+def test_kernels_have_the_cost_of_the_call_that_launched_them() -> None:
     """Two calls of one operator with other shapes; kernels name their call by external id."""
     events: list[Event] = []
     for number, size, name in ((1, 64, "small"), (2, 256, "large")):
@@ -162,25 +150,25 @@ def test_kernels_have_the_cost_of_the_call_that_launched_them(tmp_path: Path) ->
             launch(number, start + 2),
             gpu_span(name, start + 20, 10, correlation=number, **call),
         ]
-    run = run_on(tmp_path, events, A100)
+    run = run_on(events, A100)
     found = {row["name"]: row["flops"] for row in view(run, "kernel_roofline")}
     assert found == {"small": 2 * 64**3, "large": 2 * 256**3}
     assert one(view(run, "roofline"), "aten::mm")["flops"] == 2 * 64**3 + 2 * 256**3
 
 
-def test_low_arithmetic_intensity_is_bound_by_memory(tmp_path: Path) -> None:
-    run = run_on(tmp_path, multiplied(1, 0, 100, 1, 4096, 4096), A100)
+def test_low_arithmetic_intensity_is_bound_by_memory() -> None:
+    run = run_on(multiplied(1, 0, 100, 1, 4096, 4096), A100)
     row = one(view(run, "roofline"), "aten::addmm")
     assert row["arithmetic_intensity"] < 1
     assert row["bound"] == "memory"
 
 
-def test_peaks_depend_on_the_type(tmp_path: Path) -> None:
+def test_peaks_depend_on_the_type() -> None:
     events = [
         *multiplied(1, 0, 1000, 1024, 1024, 1024),
         *multiplied(2, 2000, 1000, 1024, 1024, 1024, HALF),
     ]
-    row = one(view(run_on(tmp_path, events, A100), "roofline"), "aten::addmm")
+    row = one(view(run_on(events, A100), "roofline"), "aten::addmm")
     each = 2 * 1024**3
     assert math.isclose(row["peak_flops_percent"], 100 * (each / TF32 + each / FP16) / 2e-3)
     # Both at once: between the ridges of the two.
@@ -189,11 +177,11 @@ def test_peaks_depend_on_the_type(tmp_path: Path) -> None:
     assert math.isclose(row["ridge_point"], 2 * each / least / (row["bytes"] / memory))
 
 
-def test_devices_without_known_peaks_have_no_bound(tmp_path: Path) -> None:
+def test_devices_without_known_peaks_have_no_bound() -> None:
     unknown = {**A100, "name": "Nobody's"}
     for run in [
-        run_on(tmp_path, multiplied(1, 0, 10, 8, 8, 8), unknown),
-        make_run(tmp_path, multiplied(1, 0, 10, 8, 8, 8)),
+        run_on(multiplied(1, 0, 10, 8, 8, 8), unknown),
+        make_run(multiplied(1, 0, 10, 8, 8, 8)),
     ]:
         row = one(view(run, "roofline"), "aten::addmm")
         assert row["flops"] == 1024
@@ -202,25 +190,25 @@ def test_devices_without_known_peaks_have_no_bound(tmp_path: Path) -> None:
         assert row["ridge_point"] is row["bound"] is None
 
 
-def test_devices_share_the_cost_of_one_call(tmp_path: Path) -> None:
+def test_devices_share_the_cost_of_one_call() -> None:
     events = [
         *multiplied(1, 0, 30, 64, 64, 64),
         *multiplied(2, 100, 10, 64, 64, 64, device=1),
         *multiplied(3, 200, 0, 64, 64, 64),
     ]
-    found = view(run_on(tmp_path, events, A100, A100), "roofline")
+    found = view(run_on(events, A100, A100), "roofline")
     flops = [one(found, "aten::addmm", device)["flops"] for device in (0, 1)]
     assert math.isclose(flops[0], 3 * 2 * 64**3 * 0.75, rel_tol=1e-6)
     assert math.isclose(flops[1], 3 * 2 * 64**3 * 0.25, rel_tol=1e-6)
 
 
-def test_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_ranks_are_not_mixed() -> None:
     ranks = [multiplied(1, 0, 10, size, size, size) for size in (8, 16)]
-    found = view(make_run(tmp_path, *ranks), "roofline")
+    found = view(make_run(*ranks), "roofline")
     assert {row["rank"]: row["flops"] for row in found} == {0: 1024, 1: 8192}
 
 
-def test_mfu_of_steps_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_mfu_of_steps_matches_hand_computed_values() -> None:
     events = [
         step(1, 0, 20_000),
         step(2, 20_000, 20_000),
@@ -238,7 +226,7 @@ def test_mfu_of_steps_matches_hand_computed_values(tmp_path: Path) -> None:
         launch(6, 12_005),
         kernel(6, 19_000, 900, name="ncclDevKernel_AllReduce(ncclWork*)"),
     ]
-    (row,) = view(run_on(tmp_path, events, A100), "mfu")
+    (row,) = view(run_on(events, A100), "mfu")
     flops = 2 * 2 * 4096**3 + 2 * 1024**3
     assert (row["step_count"], row["step_nanos"], row["devices"]) == (2, 20_000_000, 1)
     assert math.isclose(row["flops_per_step"], flops / 2)
@@ -250,29 +238,29 @@ def test_mfu_of_steps_matches_hand_computed_values(tmp_path: Path) -> None:
     assert "21.0 of 25.0 ms" in row["method"]
 
 
-def test_mfu_sums_the_peaks_of_several_devices(tmp_path: Path) -> None:
+def test_mfu_sums_the_peaks_of_several_devices() -> None:
     events = [
         step(1, 0, 1000),
         *multiplied(1, 0, 100, 512, 512, 512),
         *multiplied(2, 100, 100, 512, 512, 512, device=1),
     ]
-    (row,) = view(run_on(tmp_path, events, A100, A100, A100), "mfu")
+    (row,) = view(run_on(events, A100, A100, A100), "mfu")
     assert (row["devices"], row["peak_flops_per_second"]) == (2, 2 * TF32)
     assert math.isclose(row["flops_per_step"], 2 * 2 * 512**3)
     # Without the peak of one of them there is none of both.
-    (row,) = view(run_on(tmp_path, events, A100), "mfu")
+    (row,) = view(run_on(events, A100), "mfu")
     assert (row["devices"], row["peak_flops_per_second"], row["mfu_percent"]) == (2, None, None)
 
 
-def test_without_shapes_steps_or_devices_there_are_no_rows(tmp_path: Path) -> None:
+def test_without_shapes_steps_or_devices_there_are_no_rows() -> None:
     # Steps and kernels, no shapes: as it was recorded.
-    (row,) = view(open_run(recorded_trace("a100-nccl")), "mfu")
+    (row,) = view(recorded_run("a100-nccl"), "mfu")
     assert (row["step_count"], row["covered_nanos"]) == (3, 0)
     assert row["flops_per_step"] is row["mfu_percent"] is row["dtype_bits"] is None
     # No steps.
-    assert view(open_run(recorded_trace("critical-path-alexnet")), "mfu") == []
+    assert view(recorded_run("critical-path-alexnet"), "mfu") == []
     # No devices.
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "mfu") == []
-    assert view(open_run(recorded_trace("cpu-only-gloo")), "roofline") == []
+    assert view(recorded_run("cpu-only-gloo"), "mfu") == []
+    assert view(recorded_run("cpu-only-gloo"), "roofline") == []
     # Without a host the launch is unknown.
-    assert view(make_run(tmp_path, [gpu_span("k", 0, 10)]), "roofline") == []
+    assert view(make_run([gpu_span("k", 0, 10)]), "roofline") == []

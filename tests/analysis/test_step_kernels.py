@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from analyses import (
-    check_documented,
+    HTA_WARNINGS,
+    documented_rows,
     gpu_span,
     hta,
     kernel,
     launch,
     make_run,
-    open_run,
+    recorded_run,
     recorded_trace,
     rows,
     step,
+    values_by,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 VIEW = "step_kernels"
 
@@ -41,16 +37,14 @@ def test_steps_match_htas_iterations() -> None:
         int(number): (len(group), round(1000 * group["dur"].sum()))
         for number, group in ran.groupby("iteration")
     }
-    run = open_run(recorded_trace("a100-nccl"))
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    assert {row["number"]: (row["count"], row["total_nanos"]) for row in ours} == expected
+    run = recorded_run("a100-nccl")
+    ours = documented_rows(run, VIEW)
+    assert values_by("number", ours, "count", "total_nanos") == expected
     assert sorted(expected) == [4, 5, 6]
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     run = make_run(
-        tmp_path,
         [
             step(3, 100, 100),
             step(4, 200, 50),
@@ -76,28 +70,18 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
             gpu_span("Stream Sync", 160, 400, category="cuda_sync", correlation=2),
         ],
     )
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    columns = [
-        "count",
-        "kernel_count",
-        "total_nanos",
-        "kernel_nanos",
-        "busy_nanos",
-        "end_delay_nanos",
-    ]
-    found = {(row["number"], row["device"]): [row[column] for column in columns] for row in ours}
-    assert len(found) == len(ours)
-    assert found == {
-        (3, 0): [3, 2, 27_000, 20_000, 22_000, 27_000],
-        (4, 0): [1, 1, 0, 0, 0, -20_000],
-        (4, 1): [1, 1, 5000, 5000, 5000, -14_000],
+    ours = documented_rows(run, VIEW)
+    times = ("total_nanos", "kernel_nanos", "busy_nanos", "end_delay_nanos")
+    assert values_by(("number", "device"), ours, "count", "kernel_count", *times) == {
+        (3, 0): (3, 2, 27_000, 20_000, 22_000, 27_000),
+        (4, 0): (1, 1, 0, 0, 0, -20_000),
+        (4, 1): (1, 1, 5000, 5000, 5000, -14_000),
     }
     (first,) = [row for row in ours if row["number"] == 3]
     assert (first["start_nanos"], first["end_nanos"]) == (160_000, 227_000)
 
 
-def test_ranks_are_not_mixed(tmp_path: Path) -> None:
+def test_ranks_are_not_mixed() -> None:
     # Numbers of launches mean nothing in another process; nor do those of steps. Rank 2 launches
     # after its step.
     traces = [
@@ -108,15 +92,12 @@ def test_ranks_are_not_mixed(tmp_path: Path) -> None:
         ]
         for rank in range(3)
     ]
-    found = {
-        row["rank"]: (row["number"], row["total_nanos"])
-        for row in rows(make_run(tmp_path, *traces), VIEW)
-    }
-    assert found == {0: (0, 5000), 1: (1, 6000)}
+    found = rows(make_run(*traces), VIEW)
+    assert values_by("rank", found, "number", "total_nanos") == {0: (0, 5000), 1: (1, 6000)}
 
 
-def test_empty_runs_have_no_rows(tmp_path: Path) -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
-    assert rows(open_run(recorded_trace("critical-path-alexnet")), VIEW) == []  # no steps
-    assert rows(make_run(tmp_path, [kernel(1, 0, 5)]), VIEW) == []
-    assert rows(make_run(tmp_path, [step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches
+def test_empty_runs_have_no_rows() -> None:
+    assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
+    assert rows(recorded_run("critical-path-alexnet"), VIEW) == []  # no steps
+    assert rows(make_run([kernel(1, 0, 5)]), VIEW) == []
+    assert rows(make_run([step(1, 0, 5), kernel(1, 0, 5)]), VIEW) == []  # no launches

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from analyses import Event, host_span, make_run, memory_event, open_run, recorded_trace, step
+from analyses import Event, host_span, make_run, memory_event, recorded_run, step, values, values_by
 from analyses import rows as viewed
 
 VIEW = "step_memory"
 
 
-def sums(folder: Path, *events: Event) -> list[tuple[Any, ...]]:
-    found = viewed(make_run(folder, list(events)), VIEW)
+def sums(*events: Event) -> list[tuple[Any, ...]]:
+    found = viewed(make_run(list(events)), VIEW)
     found.sort(key=lambda row: (row["device_type"], row["device"] or 0, row["start_nanos"]))
-    columns = ("number", "device", "allocated_bytes", "peak_bytes", "reserved_bytes")
-    return [tuple(row[column] for column in (*columns, "change_bytes")) for row in found]
+    sizes = ("allocated_bytes", "peak_bytes", "reserved_bytes", "change_bytes")
+    return values(found, "number", "device", *sizes)
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     events = [
         memory_event(50, 10),
         step(0, 100, 100),
@@ -31,7 +30,7 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
         step(3, 500, 0),
         memory_event(600, 1000),  # after all
     ]
-    assert sums(tmp_path, *events) == [
+    assert sums(*events) == [
         (0, 0, 20, 30, 40, 10),
         (1, 0, 40, 90, 80, -50),
         (2, 0, 40, 40, 80, 0),
@@ -39,7 +38,7 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     ]
 
 
-def test_a_peak_changes_from_what_was_allocated_when_the_step_began(tmp_path: Path) -> None:
+def test_a_peak_changes_from_what_was_allocated_when_the_step_began() -> None:
     events = [
         step(0, 100, 100),
         memory_event(110, 30),
@@ -51,18 +50,16 @@ def test_a_peak_changes_from_what_was_allocated_when_the_step_began(tmp_path: Pa
         step(4, 500, 100),
         memory_event(510, 4),
     ]
-    found = viewed(
-        make_run(tmp_path, events), VIEW, "SELECT peak_change_bytes FROM {} ORDER BY number"
-    )
+    found = viewed(make_run(events), VIEW, "SELECT peak_change_bytes FROM {} ORDER BY number")
     assert [row["peak_change_bytes"] for row in found] == [None, 45, 0, 0, 0]
 
 
-def test_an_event_between_two_steps_belongs_to_the_second(tmp_path: Path) -> None:
+def test_an_event_between_two_steps_belongs_to_the_second() -> None:
     events = [step(0, 100, 100), memory_event(100, 10), step(1, 200, 100), memory_event(200, 20)]
-    assert sums(tmp_path, *events) == [(0, 0, 10, 10, 20, None), (1, 0, 20, 20, 40, 10)]
+    assert sums(*events) == [(0, 0, 10, 10, 20, None), (1, 0, 20, 20, 40, 10)]
 
 
-def test_memories_are_not_mixed(tmp_path: Path) -> None:
+def test_memories_are_not_mixed() -> None:
     events = [
         step(0, 100, 100),
         memory_event(110, 10),
@@ -71,7 +68,7 @@ def test_memories_are_not_mixed(tmp_path: Path) -> None:
         step(1, 200, 100),
         memory_event(210, 11),
     ]
-    assert sums(tmp_path, *events) == [
+    assert sums(*events) == [
         (0, None, 5, 5, 10, None),
         (1, None, 5, 5, 10, 0),
         (0, 0, 10, 10, 20, None),
@@ -81,17 +78,15 @@ def test_memories_are_not_mixed(tmp_path: Path) -> None:
     ]
 
 
-def test_processes_are_not_mixed(tmp_path: Path) -> None:
+def test_processes_are_not_mixed() -> None:
     run = make_run(
-        tmp_path,
         [step(0, 100, 100), memory_event(110, 10)],
         [step(0, 100, 100), memory_event(110, 20)],
     )
-    found = {row["rank"]: row["allocated_bytes"] for row in viewed(run, VIEW)}
-    assert found == {0: 10, 1: 20}
+    assert values_by("rank", viewed(run, VIEW), "allocated_bytes") == {0: 10, 1: 20}
 
 
-def test_steps_of_two_threads_are_supported(tmp_path: Path) -> None:
+def test_steps_of_two_threads_are_supported() -> None:
     # They overlap: each has what was allocated when it ended, and its own peak.
     events = [
         step(0, 100, 200),
@@ -102,19 +97,19 @@ def test_steps_of_two_threads_are_supported(tmp_path: Path) -> None:
         memory_event(200, 20),
         memory_event(280, 30),
     ]
-    assert sums(tmp_path, *events) == [
+    assert sums(*events) == [
         (0, 0, 30, 50, 60, None),
         (1, 0, 20, 20, 40, 10),
         (2, 0, 30, 30, 60, 10),
     ]
 
 
-def test_runs_without_allocator_events_have_no_rows(tmp_path: Path) -> None:
+def test_runs_without_allocator_events_have_no_rows() -> None:
     # No steps; no events; no event before the first step ends; no event with a total.
-    assert viewed(make_run(tmp_path, [host_span("op", 0, 1), memory_event(5, 10)]), VIEW) == []
-    assert viewed(make_run(tmp_path, [step(0, 0, 10)]), VIEW) == []
-    assert viewed(make_run(tmp_path, [step(0, 0, 10), memory_event(10, 5)]), VIEW) == []
+    assert viewed(make_run([host_span("op", 0, 1), memory_event(5, 10)]), VIEW) == []
+    assert viewed(make_run([step(0, 0, 10)]), VIEW) == []
+    assert viewed(make_run([step(0, 0, 10), memory_event(10, 5)]), VIEW) == []
     event = memory_event(5, 0)
     del event["args"]["Total Allocated"]
-    assert viewed(make_run(tmp_path, [step(0, 0, 10), event]), VIEW) == []
-    assert viewed(open_run(recorded_trace("a100-nccl")), VIEW) == []
+    assert viewed(make_run([step(0, 0, 10), event]), VIEW) == []
+    assert viewed(recorded_run("a100-nccl"), VIEW) == []

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
-from analyses import Event, host_span, make_run, open_run, recorded_trace, step
+from analyses import Event, host_span, make_run, recorded_run, step
 from analyses import rows as viewed
 
 VIEW = "step_times"
@@ -16,9 +15,9 @@ def steps(durations: Sequence[float]) -> list[Event]:
     return [step(number, 1000 * number, took) for number, took in enumerate(durations)]
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
+def test_the_view_matches_hand_computed_values() -> None:
     # The median is 104, the deviations are 4, 2, 0, 2, 96: their median is 2.
-    found = viewed(make_run(tmp_path, steps([100, 102, 104, 106, 200])), VIEW)
+    found = viewed(make_run(steps([100, 102, 104, 106, 200])), VIEW)
     found.sort(key=lambda row: int(row["number"]))
     assert [row["between_nanos"] for row in found] == [None, 900_000, 898_000, 896_000, 894_000]
     assert {row["median_nanos"] for row in found} == {104_000}
@@ -28,40 +27,40 @@ def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
     assert [row["is_outlier"] for row in found] == [False] * 4 + [True]
 
 
-def test_robust_z_if_most_steps_are_equal(tmp_path: Path) -> None:
+def test_robust_z_if_most_steps_are_equal() -> None:
     # The median of the deviations is 0, their mean is 10.
-    found = viewed(make_run(tmp_path, steps([100] * 9 + [200])), VIEW)
+    found = viewed(make_run(steps([100] * 9 + [200])), VIEW)
     found.sort(key=lambda row: int(row["number"]))
     assert [row["robust_z"] for row in found[:9]] == [0] * 9
     assert found[9]["robust_z"] == pytest.approx(100 / 12.53314)
     assert [row["is_outlier"] for row in found] == [False] * 9 + [True]
-    found = viewed(make_run(tmp_path, steps([100] * 4)), VIEW)
+    found = viewed(make_run(steps([100] * 4)), VIEW)
     assert [row["robust_z"] for row in found] == [0] * 4
 
 
-def test_small_deviations_are_not_outliers(tmp_path: Path) -> None:
+def test_small_deviations_are_not_outliers() -> None:
     # Far out for steps that are this much alike, but 4 % only.
-    found = viewed(make_run(tmp_path, steps([1000, 1001, 1002, 1003, 1042])), VIEW)
+    found = viewed(make_run(steps([1000, 1001, 1002, 1003, 1042])), VIEW)
     assert max(row["robust_z"] for row in found) > 20
     assert not any(row["is_outlier"] for row in found)
 
 
-def test_fast_steps_are_not_outliers(tmp_path: Path) -> None:
-    found = viewed(make_run(tmp_path, steps([500, 502, 504, 506, 100])), VIEW)
+def test_fast_steps_are_not_outliers() -> None:
+    found = viewed(make_run(steps([500, 502, 504, 506, 100])), VIEW)
     assert min(row["robust_z"] for row in found) < -100
     assert not any(row["is_outlier"] for row in found)
 
 
-def test_each_process_has_its_own_median(tmp_path: Path) -> None:
-    found = viewed(make_run(tmp_path, steps([100, 102, 104]), steps([500, 502, 504])), VIEW)
+def test_each_process_has_its_own_median() -> None:
+    found = viewed(make_run(steps([100, 102, 104]), steps([500, 502, 504])), VIEW)
     assert {row["rank"]: row["median_nanos"] for row in found} == {0: 102_000, 1: 502_000}
     assert sum(row["between_nanos"] is None for row in found) == 2
     assert not any(row["is_outlier"] for row in found)
 
 
-def test_empty_and_overlapping_steps_are_supported(tmp_path: Path) -> None:
+def test_empty_and_overlapping_steps_are_supported() -> None:
     events = [step(0, 0, 0), step(1, 10, 0), step(2, 20, 50), step(3, 40, 50, tid=101)]
-    found = viewed(make_run(tmp_path, events), VIEW)
+    found = viewed(make_run(events), VIEW)
     assert {row["number"]: row["between_nanos"] for row in found} == {
         0: None,
         1: 10_000,
@@ -70,13 +69,13 @@ def test_empty_and_overlapping_steps_are_supported(tmp_path: Path) -> None:
     }
 
 
-def test_runs_without_steps_are_one_step(tmp_path: Path) -> None:
-    assert viewed(make_run(tmp_path, [host_span("op", 0, 1)]), VIEW) == []
-    assert viewed(open_run(recorded_trace("critical-path-alexnet")), VIEW) == []
+def test_runs_without_steps_are_one_step() -> None:
+    assert viewed(make_run([host_span("op", 0, 1)]), VIEW) == []
+    assert viewed(recorded_run("critical-path-alexnet"), VIEW) == []
 
 
 def test_recorded_steps_match_known_times() -> None:
-    run = open_run(recorded_trace("a100-nccl"))
+    run = recorded_run("a100-nccl")
     found = viewed(run, VIEW)
     assert [row["number"] for row in found] == [4, 5, 6]
     durations = [row["duration_nanos"] for row in found]

@@ -9,23 +9,22 @@ from typing import Any
 import marey
 import pytest
 from analyses import (
+    HTA_WARNINGS,
     Event,
-    check_documented,
+    documented_rows,
     gpu_span,
     host_span,
     hta,
     launch,
     make_run,
     open_run,
-    recorded_trace,
+    recorded_run,
     rows,
     step,
+    values_by,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = HTA_WARNINGS
 
 VIEW = "stragglers"
 
@@ -78,47 +77,35 @@ def ranks(*collectives: Collective, **more: Any) -> list[list[Event]]:
     return traces
 
 
-def test_the_view_matches_hand_computed_values(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *ranks(*LATE))
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    columns = [
-        "count",
-        "complete_count",
-        "last_count",
-        "delay_nanos",
-        "mean_late_nanos",
-        "max_late_nanos",
-        "wait_nanos",
-    ]
-    found = {row["rank"]: [row[column] for column in columns] for row in ours}
-    assert len(found) == len(ours)
-    assert found == {
-        0: [3, 3, 0, 0, 0, 0, 1000 * (200 + 100 + 450)],
+def test_the_view_matches_hand_computed_values() -> None:
+    run = make_run(*ranks(*LATE))
+    ours = documented_rows(run, VIEW)
+    counts = ("count", "complete_count", "last_count")
+    times = ("delay_nanos", "mean_late_nanos", "max_late_nanos", "wait_nanos")
+    assert values_by("rank", ours, *counts, *times) == {
+        0: (3, 3, 0, 0, 0, 0, 1000 * (200 + 100 + 450)),
         # 150 after rank 2, then 450 after both; late by 200, 40 and 450; waits 60 for rank 2.
-        1: [3, 3, 2, 600_000, pytest.approx(230_000), 450_000, 60_000],
-        2: [3, 3, 1, 60_000, pytest.approx(50_000), 100_000, 1000 * (150 + 450)],
+        1: (3, 3, 2, 600_000, pytest.approx(230_000), 450_000, 60_000),
+        2: (3, 3, 1, 60_000, pytest.approx(50_000), 100_000, 1000 * (150 + 450)),
     }
-    percents = {row["rank"]: row["last_percent"] for row in ours}
-    assert percents == pytest.approx({0: 0, 1: 200 / 3, 2: 100 / 3})
+    assert values_by("rank", ours, "last_percent") == pytest.approx({0: 0, 1: 200 / 3, 2: 100 / 3})
     assert {(row["process_group"], row["group_size"]) for row in ours} == {("0", 3)}
 
 
-def test_clock_offsets_make_no_straggler(tmp_path: Path) -> None:
+def test_clock_offsets_make_no_straggler() -> None:
     # The import puts clocks so that collectives end together; HTA compares clocks of hosts as they
     # are.
     traces = ranks(*LATE)
     for event in traces[0]:
         event["ts"] += 5000
-    found = {row["rank"]: row["last_count"] for row in rows(make_run(tmp_path, *traces), VIEW)}
-    assert found == {0: 0, 1: 2, 2: 1}
+    found = rows(make_run(*traces), VIEW)
+    assert values_by("rank", found, "last_count") == {0: 0, 1: 2, 2: 1}
 
 
-def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
+def test_unmatched_collectives_are_ignored() -> None:
     # Rank 2 lacks the first, which two have of three; all have the second. Without numbers nothing
     # is matched, since files may begin in the middle of a job; nor what one rank alone has.
     run = make_run(
-        tmp_path,
         *ranks(
             (1, (100, 150, None)),
             (2, (300, 300, 340)),
@@ -126,10 +113,7 @@ def test_unmatched_collectives_are_ignored(tmp_path: Path) -> None:
             (7, (800, None, None)),
         ),
     )
-    found = {
-        row["rank"]: (row["count"], row["complete_count"], row["last_count"])
-        for row in rows(run, VIEW)
-    }
+    found = values_by("rank", rows(run, VIEW), "count", "complete_count", "last_count")
     assert found == {0: (2, 1, 0), 1: (2, 1, 1), 2: (1, 1, 1)}
 
 
@@ -147,12 +131,10 @@ def pairs(**said: str) -> list[list[Event]]:
     return traces
 
 
-def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *pairs(**{"Process Group Ranks": "{}"}))
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    found = {row["rank"]: (row["group_ranks"], row["count"], row["delay_nanos"]) for row in ours}
-    assert found == {
+def test_groups_of_one_name_with_other_ranks_are_distinct() -> None:
+    run = make_run(*pairs(**{"Process Group Ranks": "{}"}))
+    ours = documented_rows(run, VIEW)
+    assert values_by("rank", ours, "group_ranks", "count", "delay_nanos") == {
         0: ("0-1", 1, 0),
         1: ("0-1", 1, 50_000),
         2: ("2-3", 1, 0),
@@ -160,15 +142,11 @@ def test_groups_of_one_name_with_other_ranks_are_distinct(tmp_path: Path) -> Non
     }
 
 
-def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *pairs())
-    ours = rows(run, VIEW)
-    check_documented(VIEW, run, ours)
-    counts = {
-        row["rank"]: (row["count"], row["ambiguous_count"], row["delay_nanos"], row["wait_nanos"])
-        for row in ours
-    }
-    assert counts == dict.fromkeys(range(4), (0, 1, 0, 0))
+def test_ambiguous_groups_are_counted_and_not_matched() -> None:
+    run = make_run(*pairs())
+    ours = documented_rows(run, VIEW)
+    found = values_by("rank", ours, "count", "ambiguous_count", "delay_nanos", "wait_nanos")
+    assert found == dict.fromkeys(range(4), (0, 1, 0, 0))
     assert {row["last_percent"] for row in ours} == {None}
     [(lost,)] = run.sql(
         "SELECT sum(count) FROM losses WHERE cause = 'ambiguous_collectives'"
@@ -176,9 +154,8 @@ def test_ambiguous_groups_are_counted_and_not_matched(tmp_path: Path) -> None:
     assert lost == 4
 
 
-def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
+def test_groups_kinds_and_ties_are_distinguished() -> None:
     run = make_run(
-        tmp_path,
         *[
             [
                 host_span("op", 0, 1),
@@ -194,15 +171,8 @@ def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
             for late in (0, 20)
         ],
     )
-    found = {
-        (row["process_group"], row["rank"]): (
-            row["count"],
-            row["last_count"],
-            row["delay_nanos"],
-        )
-        for row in rows(run, VIEW)
-    }
-    assert found == {
+    keys = ("process_group", "rank")
+    assert values_by(keys, rows(run, VIEW), "count", "last_count", "delay_nanos") == {
         ("0", 0): (3, 0, 0),
         ("0", 1): (3, 1, 20_000),
         ("tp", 0): (1, 0, 0),
@@ -210,19 +180,19 @@ def test_groups_kinds_and_ties_are_distinguished(tmp_path: Path) -> None:
     }
 
 
-def test_stragglers_match_hta(tmp_path: Path) -> None:
+def test_stragglers_match_hta() -> None:
     # Where HTA works (one clock, kernels by the old name, one stream), the rank that it puts first.
-    run = make_run(tmp_path, *ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
+    run = make_run(*ranks(*LATE, name="ncclKernel_AllReduce_RING_LL_Sum_float"))
     worst = max(rows(run, VIEW), key=lambda row: row["delay_nanos"])
-    theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
+    theirs = hta(*[Path.cwd() / f"rank{rank}.json" for rank in range(3)])
     assert theirs.get_potential_stragglers(num_candidates=1) == [worst["rank"]] == [1]
 
 
-def test_new_nccl_kernel_names_are_recognised(tmp_path: Path) -> None:
+def test_new_nccl_kernel_names_are_recognised() -> None:
     # It looks for names that begin with ncclKernel, finds none, and takes the maximum of nothing.
-    run = make_run(tmp_path, *ranks(*LATE))
+    run = make_run(*ranks(*LATE))
     assert len(rows(run, VIEW)) == 3
-    theirs = hta(*[tmp_path / f"rank{rank}.json" for rank in range(3)])
+    theirs = hta(*[Path.cwd() / f"rank{rank}.json" for rank in range(3)])
     with pytest.raises(ValueError, match="empty"):
         theirs.get_potential_stragglers(num_candidates=1)
 
@@ -253,22 +223,21 @@ def recorded(rank: int, number: int, state: str) -> dict[str, Any]:
     }
 
 
-def test_collectives_that_never_began_are_ignored(tmp_path: Path) -> None:
+def test_collectives_that_never_began_are_ignored() -> None:
     # Of what was only scheduled, the time is when it was asked for, not when it began: no lateness.
     paths = []
     for rank in range(2):
         states = enumerate(("completed", "started", "scheduled"), 1)
         entries = [recorded(rank, number, state) for number, state in states]
-        path = tmp_path / f"nccl_trace_rank_{rank}.json"
+        path = Path(f"nccl_trace_rank_{rank}.json")
         dump = {"version": "2.9", "pg_config": {}, "pg_status": {}, "entries": entries}
         path.write_text(json.dumps(dump))
         paths.append(path)
-    marey.import_files(paths, tmp_path / "job.marey")
-    answer = rows(open_run(tmp_path / "job.marey"), VIEW)
-    found = {row["rank"]: (row["count"], row["last_count"]) for row in answer}
-    assert found == {0: (2, 0), 1: (2, 2)}
+    marey.import_files(paths, "job.marey")
+    answer = rows(open_run(Path("job.marey")), VIEW)
+    assert values_by("rank", answer, "count", "last_count") == {0: (2, 0), 1: (2, 2)}
 
 
 def test_runs_without_collectives_have_no_rows() -> None:
-    assert rows(open_run(recorded_trace("cpu-only-gloo")), VIEW) == []
-    assert rows(open_run(recorded_trace("a100-nccl")), VIEW) == []  # one rank, and no numbers
+    assert rows(recorded_run("cpu-only-gloo"), VIEW) == []
+    assert rows(recorded_run("a100-nccl"), VIEW) == []  # one rank, and no numbers

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from analyses import check_documented, make_run, rows
+from analyses import documented_rows, make_run
 
 ARGUMENTS: dict[str, Any] = {
     "External id": 3,
@@ -28,9 +27,8 @@ def event(name: str, category: str, begin: float, end: float, **arguments: Any) 
     return {**head, "ts": begin, "dur": end - begin, "args": arguments}
 
 
-def test_each_argument_of_an_operator_is_a_column(tmp_path: Path) -> None:
+def test_each_argument_of_an_operator_is_a_column() -> None:
     run = make_run(
-        tmp_path,
         [
             event("nn.Module: Outer_0", "python_function", 0, 100),
             event("nn.Module: Inner_0", "python_function", 10, 60),
@@ -47,8 +45,7 @@ def test_each_argument_of_an_operator_is_a_column(tmp_path: Path) -> None:
             event("range", "user_annotation", 85, 90, **{"Record function id": 9}),
         ],
     )
-    found = rows(run, "traced_operators", "SELECT * FROM {} ORDER BY start_nanos")
-    check_documented("traced_operators", run, found)
+    found = documented_rows(run, "traced_operators", "SELECT * FROM {} ORDER BY start_nanos")
     assert [row["name"] for row in found] == [
         "aten::mul",
         "aten::empty",

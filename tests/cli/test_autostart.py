@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from programs import DEADLINE_SECS, Outcome, run_program
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import marey_stdout, query, run_command, run_marey, run_program
 
 PROGRAM = """
 import sys
@@ -20,13 +15,6 @@ import marey
 with marey.scope("work"):
     print(sys.argv[1:], sys.orig_argv[2:], marey.depth())
 """
-
-
-def run(*command: str, **env: str) -> Outcome:
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=DEADLINE_SECS, env={**os.environ, **env}
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def files() -> list[str]:
@@ -40,13 +28,13 @@ def test_a_program_is_recorded_under_its_name_and_sees_its_own_arguments() -> No
     assert done.stdout == plain.stdout.replace(" None", " 1")
     assert "marey: wrote program.hatchet" in done.stderr
     assert files() == ["program.hatchet"]
-    assert "work" in run(sys.executable, "-m", "marey", "view", "program.hatchet").stdout
+    assert "work" in marey_stdout("view", "program.hatchet")
 
 
 @pytest.mark.parametrize("value", ["", "0"])
 def test_nothing_is_imported_or_written_unless_it_is_switched_on(value: str) -> None:
     loaded = "import sys; print([name for name in sys.modules if name.startswith('marey')])"
-    done = run(sys.executable, "-c", loaded, MAREY=value)
+    done = run_command(sys.executable, "-c", loaded, MAREY=value)
     assert (done.stdout, done.stderr) == ("[]\n", "")
     assert files() == []
 
@@ -54,7 +42,7 @@ def test_nothing_is_imported_or_written_unless_it_is_switched_on(value: str) -> 
 def test_a_program_without_options_pays_for_no_parser_and_no_engine() -> None:
     seldom_needed = {"argparse", "ctypes", "gettext", "inspect", "marey._engine", "tempfile"}
     loaded = f"import sys; print(sorted({seldom_needed!r} & set(sys.modules)))"
-    assert run(sys.executable, "-c", loaded, MAREY="1").stdout == "[]\n"
+    assert run_command(sys.executable, "-c", loaded, MAREY="1").stdout == "[]\n"
 
 
 def test_options_are_those_of_run_and_children_are_part_of_the_run() -> None:
@@ -70,8 +58,7 @@ def test_options_are_those_of_run_and_children_are_part_of_the_run() -> None:
     assert done.exit_code == 0, done.stderr
     assert files() == ["job.marey"]
     names = "SELECT DISTINCT name(name_id) AS name FROM spans ORDER BY 1"
-    rows = run(sys.executable, "-m", "marey", "query", "job.marey", names, "-f", "json")
-    assert json.loads(rows.stdout) == [{"name": "child"}, {"name": "parent"}]
+    assert query("job.marey", names) == [{"name": "child"}, {"name": "parent"}]
 
 
 @pytest.mark.parametrize("value", ["--no-such-option", "-d neither", "'"])
@@ -85,13 +72,11 @@ def test_a_wrong_option_is_reported_and_the_program_runs_without_a_recording(val
 
 def test_modules_and_code_are_recorded_and_the_command_line_is_not() -> None:
     Path("package.py").write_text("import marey\nmarey.enter_scope('of a module')\n")
-    run(sys.executable, "-X", "utf8", "-m", "package", MAREY="1")
-    run(sys.executable, "-c", "import marey; marey.enter_scope('of code')", MAREY="1")
+    run_command(sys.executable, "-X", "utf8", "-m", "package", MAREY="1")
+    run_command(sys.executable, "-c", "import marey; marey.enter_scope('of code')", MAREY="1")
     assert files() == ["package.hatchet", "python.hatchet"]
-    done = run(sys.executable, "-m", "marey", "view", "package.hatchet", MAREY="1")
-    assert "of a module" in done.stdout
-    done = run(sys.executable, "-m", "marey", "run", "-n", "once", "package.py", MAREY="1")
-    assert done.exit_code == 0, done.stderr
+    assert "of a module" in marey_stdout("view", "package.hatchet", MAREY="1")
+    run_marey("run", "-n", "once", "package.py", MAREY="1")
     assert files() == ["once.hatchet", "package.hatchet", "python.hatchet"]
 
 

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import Outcome, marey_command
 
 pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
-def run(folder: Path, table: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(table: str, *arguments: str) -> Outcome:
     """Runs an empty program below a project with this table."""
-    (folder / "pyproject.toml").write_text(table)
-    inner = folder / "package"
+    Path("pyproject.toml").write_text(table)
+    inner = Path("package")
     inner.mkdir()
     (inner / "program.py").write_text("import marey\nwith marey.scope('s'): pass\n")
-    return subprocess.run(
-        [sys.executable, "-m", "marey", "run", *arguments, "program.py"],
-        cwd=inner,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return marey_command("run", *arguments, "program.py", cwd=inner)
 
 
-def test_the_nearest_project_sets_defaults(tmp_path: Path) -> None:
-    done = run(tmp_path, '[tool.marey]\ndata = "trace"\nchildren = false\n')
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "package" / "program.chrome_trace").exists()
+def test_the_nearest_project_sets_defaults() -> None:
+    done = run('[tool.marey]\ndata = "trace"\nchildren = false\n')
+    assert done.exit_code == 0, done.stderr
+    assert Path("package/program.chrome_trace").exists()
 
 
-def test_an_option_overrides_the_project(tmp_path: Path) -> None:
-    done = run(tmp_path, '[tool.marey]\ndata = "trace"\n', "-d", "tree")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "package" / "program.hatchet").exists()
+def test_an_option_overrides_the_project() -> None:
+    done = run('[tool.marey]\ndata = "trace"\n', "-d", "tree")
+    assert done.exit_code == 0, done.stderr
+    assert Path("package/program.hatchet").exists()
 
 
 @pytest.mark.parametrize(
@@ -49,21 +43,21 @@ def test_an_option_overrides_the_project(tmp_path: Path) -> None:
         ("[tool]\nmarey = 1 # [tool.marey]\n", "tool.marey must be a table"),
     ],
 )
-def test_a_wrong_table_is_refused_with_its_place(tmp_path: Path, table: str, message: str) -> None:
-    done = run(tmp_path, table)
-    assert done.returncode == 2
-    assert f"error: {tmp_path / 'pyproject.toml'}" in done.stderr
+def test_a_wrong_table_is_refused_with_its_place(table: str, message: str) -> None:
+    done = run(table)
+    assert done.exit_code == 2
+    assert f"error: {Path('pyproject.toml').absolute()}" in done.stderr
     assert message in done.stderr
-    assert not list((tmp_path / "package").glob("program.[hmc]*"))
+    assert not list(Path("package").glob("program.[hmc]*"))
 
 
-def test_a_project_without_a_table_changes_nothing(tmp_path: Path) -> None:
-    done = run(tmp_path, "[tool.other]\ndata = 'trace'\n")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "package" / "program.hatchet").exists()
+def test_a_project_without_a_table_changes_nothing() -> None:
+    done = run("[tool.other]\ndata = 'trace'\n")
+    assert done.exit_code == 0, done.stderr
+    assert Path("package/program.hatchet").exists()
 
 
-def test_operators_need_the_hooks(tmp_path: Path) -> None:
-    done = run(tmp_path, "[tool.marey]\noperators = true\n", "--no-torch")
-    assert done.returncode == 2
+def test_operators_need_the_hooks() -> None:
+    done = run("[tool.marey]\noperators = true\n", "--no-torch")
+    assert done.exit_code == 2
     assert "--operators needs the hooks that --no-torch leaves out" in done.stderr

@@ -20,9 +20,7 @@ from marey._doctor import _privileges, _software
 from marey._torch_fields import UNKNOWN, Fields
 from marey._torch_inputs import InputFields
 from marey._torch_operators import Support
-from programs import DEADLINE_SECS, Outcome, run_program, run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import Outcome, run_command, run_program, run_well
 
 TORCH = """\
 import types
@@ -54,7 +52,7 @@ _cli.main()
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hides the driver, NVML and variables of other tools, also on machines that have them."""
     for name in list(os.environ):
         if name.startswith("MAREY_") and name not in ("MAREY_REPLAY_LIB", "MAREY_REPLAY_NVML_LIB"):
@@ -85,14 +83,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def doctor(*arguments: str, **env: str) -> Outcome:
-    done = subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, **env},
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return run_command(*command(*arguments), **env)
 
 
 class Page:

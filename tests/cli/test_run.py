@@ -5,25 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from scripts import (
-    RUN,
-    SCRIPTS,
-    Outcome,
-    assert_same,
-    outcome,
-    profiles,
-    run,
-    run_both,
-    write,
-)
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import LiveCommand
+from scripts import RUN, SCRIPTS, Outcome, assert_same, outcome, profiles, run, run_both, write
 
 
 @pytest.mark.parametrize("source", SCRIPTS.values(), ids=SCRIPTS)
@@ -133,18 +121,10 @@ def test_pytest_is_a_target() -> None:
 
 def interrupted(command: list[str], number: signal.Signals) -> Outcome:
     """Sends the signal to the ready program, which continues once the signal is pending."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    stdout, stderr = process.communicate("go on\n", timeout=60)
-    return outcome(process.returncode, stdout, stderr)
+    with LiveCommand(*command) as program:
+        assert program.read_line() == "ready"
+        program.process.send_signal(number)
+        return outcome(*program.end("go on\n"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -21,8 +21,6 @@ from scripts import (
     write,
 )
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Commands
 
 

@@ -22,8 +22,6 @@ from scripts import (
     write,
 )
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def test_the_profile_is_named_after_the_script() -> None:
     write("code/train_gpt.py", SCOPED)

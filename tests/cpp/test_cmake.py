@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from importlib.util import find_spec
@@ -15,15 +14,14 @@ import cpp_programs
 import marey
 import profiles
 import pytest
+from trace_files import run_rows
 
 LIB = cpp_programs.PACKAGE / "lib"
 
 
 @pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_LIB", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
+def _no_named_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MAREY_LIB", raising=False)
 
 
 def output(*command: str | Path, **env: str) -> str:
@@ -48,12 +46,7 @@ def program(name: str, options: str) -> Path:
         "#include <marey.h>\n#include <marey/proton/context.hpp>\n"
         f'int main() {{ marey_start("{name}", nullptr, nullptr); MAREY_SCOPE("scope"); }}\n'
     )
-    done = subprocess.run(
-        ["c++", "-std=c++17", "program.cpp", "-o", name, *shlex.split(options)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    output("c++", "-std=c++17", "program.cpp", "-o", name, *shlex.split(options))
     return Path(name).absolute()
 
 
@@ -107,8 +100,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def paths(run: str) -> list[str]:
     """Returns the paths of the spans of a run."""
-    with marey.open(run) as opened:
-        return [path for (path,) in opened.sql("SELECT path FROM spans").rows()]
+    return [path for (path,) in run_rows(run, "SELECT path FROM spans")]
 
 
 def test_cmake_accepts_versions_up_to_the_installed_one() -> None:
@@ -151,8 +143,7 @@ def test_the_advanced_example_has_counters_values_memory_and_links(examples: Pat
     assert trace.args("aten::sum")["keepdim"] == "False"
     memory = [event["args"]["Bytes"] for event in trace.events if event["name"] == "[memory]"]
     assert memory.count(32) == memory.count(-32) + 1, "the input outlives the profile"
-    with marey.open("profiler_advanced.marey") as run:
-        calls = run.sql("SELECT forward_name, name FROM autograd_calls").rows()
+    calls = run_rows("profiler_advanced.marey", "SELECT forward_name, name FROM autograd_calls")
     assert calls == [("aten::mul", "MulBackward0")] * 3
 
 

@@ -28,11 +28,6 @@ def profile(program: Path, *arguments: str) -> Report:
     return Report(run_case(program, *arguments, **environment(Path("lib"), SCRIPT))[-1])
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_kernels_and_copies_are_linked_to_their_scopes(program: Path) -> None:
     report = profile(program)
     assert report.warnings == []

@@ -6,9 +6,9 @@ import re
 import shutil
 from pathlib import Path
 
-import marey
 import pytest
 from cpp_programs import LIBRARY, Report, Trace, compile_program, newest, run_case
+from trace_files import run_rows
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -24,11 +24,6 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         library = folder / f"lib{name}.so"
         compile_program(library, PROGRAMS / "plugin.cpp", options=options, compiler=compiler)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_libraries_record_into_one_profile_and_may_be_closed(programs: Path) -> None:
@@ -83,8 +78,7 @@ def test_a_profile_may_end_in_a_destructor_of_a_static_object(programs: Path) ->
     assert [warning.partition(":")[0] for warning in report.warnings] == [
         "the run ends earlier than the profile"
     ]
-    with marey.open("at_exit.marey") as run:
-        assert run.sql("SELECT name FROM spans").rows() == [("in main",)]
+    assert run_rows("at_exit.marey", "SELECT name FROM spans") == [("in main",)]
 
 
 def test_a_forked_child_has_no_profile_and_may_begin_its_own(programs: Path) -> None:

@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import marey
 import pytest
 from cpp_programs import Report, Trace, compile_program, environment, run_case
 from profiles import counts, tree
+from trace_files import run_rows
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -23,21 +23,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_program(path, PROGRAMS / "cases.cpp", standard="c++20", options=options)
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def profile(program: Path, case: str, *arguments: str) -> Report:
     return Report(run_case(program, case, *arguments)[-1])
 
 
 def span_names(run: str) -> list[str]:
     """Returns the names of the spans of a run, in the order of their starts."""
-    with marey.open(run) as opened:
-        return [
-            name for (name,) in opened.sql("SELECT name FROM spans ORDER BY start_nanos").rows()
-        ]
+    return [name for (name,) in run_rows(run, "SELECT name FROM spans ORDER BY start_nanos")]
 
 
 def test_scopes_have_their_inputs_and_metadata(program: Path) -> None:
@@ -100,8 +92,7 @@ def test_a_trace_has_the_keys_of_the_metadata_reference(program: Path) -> None:
 
 def test_the_run_has_the_same_scopes_and_inputs(program: Path) -> None:
     report = profile(program, "metadata")
-    with marey.open("run.marey") as run:
-        spans = run.sql("SELECT name, kind, args FROM spans").rows()
+    spans = run_rows("run.marey", "SELECT name, kind, args FROM spans")
     # Also of the scopes that were open at the end.
     assert Counter(name for name, _, _ in spans) == Counter(report.names())
     by_name = {name: (kind, args) for name, kind, args in spans}
@@ -310,8 +301,7 @@ def test_backward_is_linked_to_forward_by_the_sequence_number(program: Path) -> 
         ("aten::mul", "AccumulateGrad"),
         ("aten::mul of the next step", "MulBackward1"),
     }
-    with marey.open("run.marey") as run:
-        calls = run.sql("SELECT forward_name, name FROM autograd_calls").rows()
+    calls = run_rows("run.marey", "SELECT forward_name, name FROM autograd_calls")
     assert set(calls) == linked
 
 
@@ -395,8 +385,7 @@ def test_the_run_has_the_trace_id_of_its_own_profile(program: Path) -> None:
     run_case(program, "trace_ids")
     notes = []
     for run in ("first.marey", "second.marey"):
-        with marey.open(run) as opened:
-            notes.append(opened.sql("SELECT value FROM metadata WHERE key = 'trace_id'").rows())
+        notes.append(run_rows(run, "SELECT value FROM metadata WHERE key = 'trace_id'"))
     assert notes == [[('"of the first"',)], []]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import marey
 import pytest
 from cpp_programs import SOURCES, Trace, compile_program, run_case
-from programs import marey_stdout
+from programs import inside, marey_stdout
 from replay import environment
 
 SCRIPT = """clock real
@@ -37,8 +37,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = compile_program(folder / "training", SOURCES / "programs" / "training.cpp")
     (folder / "trace").mkdir()
     double = environment(folder / "lib", SCRIPT)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder / "trace")
+    with inside(folder / "trace"):
         run_case(program, RANK="3", WORLD_SIZE="8", **double)
     return folder / "trace"
 
@@ -84,10 +83,7 @@ def test_hta_reads_steps_shapes_and_launches(trace: Path) -> None:
     assert gemm == pytest.approx(10, abs=4), "HTA rounds starts and ends to microseconds"
 
 
-def test_marey_imports_and_analyses_it(
-    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_marey_imports_and_analyses_it(trace: Path) -> None:
     marey_stdout("import", trace / "trace.json", "-o", "run.marey")
     with marey.open("run.marey") as run:
         spans: list[tuple[Any, ...]] = run.sql(

@@ -8,17 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import marey
-import pytest
 from cpp_programs import Report, Trace, compile_program, run_case
 
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCE = PROGRAMS / "stacks.cpp"
 HIDDEN = "-fvisibility=hidden"
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def line_of(text: str, source: Path = SOURCE) -> int:

@@ -6,17 +6,12 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-import marey
 import pytest
 from cpp_programs import Report, compile_program, run_case
+from trace_files import run_rows
 
 SOURCE = Path(__file__).parent / "programs" / "tensors.cpp"
 EIGEN = Path("/usr/include/eigen3")
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def report(path: Path, **changes: str) -> Report:
@@ -68,6 +63,5 @@ def test_tensors_of_aten_are_inputs_and_its_operators_are_in_the_run(
     ]
     assert result["list"]["shapes"] == [[2, 3], [3]]
     assert "of ATen" not in result.names(), "ATen's macro is not ours"
-    with marey.open("run.marey") as run:
-        paths = [path for (path,) in run.sql("SELECT path FROM spans").rows()]
+    paths = [path for (path,) in run_rows("run.marey", "SELECT path FROM spans")]
     assert "around/of ATen/aten::add.Tensor" in paths

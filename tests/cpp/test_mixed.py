@@ -10,18 +10,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import cpp_programs
-import marey
 import profiles
 import pytest
+from trace_files import run_rows
 
 MIXED = cpp_programs.SOURCES / "mixed"
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def python_options() -> tuple[str, ...]:
@@ -120,11 +113,10 @@ def test_a_module_of_pybind11_has_its_scopes_in_the_tree_and_its_own_run(bound: 
     assert cpp_programs.run(sys.executable, "program.py").stdout == "\n"
     counts = profiles.counts(profiles.tree("tree.hatchet"))
     assert counts["in Python/before/inside"] == counts["in Python/profiled/inside"] == 1
-    with marey.open("own.marey") as run:
-        assert run.sql("SELECT name FROM spans ORDER BY start_nanos").rows() == [
-            ("profiled",),
-            ("inside",),
-        ]
+    assert run_rows("own.marey", "SELECT name FROM spans ORDER BY start_nanos") == [
+        ("profiled",),
+        ("inside",),
+    ]
 
 
 def test_a_profile_under_marey_run_is_a_part_of_its_run(bound: Path) -> None:
@@ -133,8 +125,7 @@ def test_a_profile_under_marey_run_is_a_part_of_its_run(bound: Path) -> None:
     done = cpp_programs.run(*command)
     run = Path("all.marey").absolute()
     assert f"the run is a part of {run}" in done.stdout
-    with marey.open(run) as opened:
-        paths = {path for (path,) in opened.sql("SELECT path FROM spans").rows()}
+    paths = {path for (path,) in run_rows(run, "SELECT path FROM spans")}
     # The profile has begun inside of a scope that it does not have: a row for each path.
     assert {"in Python/before", "in Python/profiled", "profiled"} <= paths
     assert not Path("own.marey").exists()

@@ -17,13 +17,6 @@ PLUGINS = cpp_programs.SOURCES / "proton" / "plugins.cpp"
 EXTENSION = cpp_programs.EXAMPLES / "proton_extension.cpp"
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cpp_programs.compile_program(tmp_path_factory.mktemp("sessions") / "program", SESSIONS)
@@ -43,11 +36,6 @@ def metrics(file: str) -> dict[str, dict[str, Any]]:
     """Returns the user metrics of all nodes that have any."""
     found = {path: profiles.metrics(node) for path, node in profiles.walk(profiles.tree(file))}
     return {path: values for path, values in found.items() if values}
-
-
-def losses(file: str) -> dict[str, int]:
-    counted: dict[str, int] = profiles.tree(file)["marey"]["losses"]
-    return {cause: count for cause, count in counted.items() if count}
 
 
 def test_contexts_are_the_scopes_of_the_thread_and_its_state(sessions: Path) -> None:
@@ -135,7 +123,7 @@ def test_errors_name_what_is_wrong_and_what_is_right(sessions: Path) -> None:
 
 def test_values_for_forgotten_scopes_are_counted_as_losses(sessions: Path) -> None:
     cpp_programs.run(sessions, "late")
-    assert losses("late.hatchet") == {"metrics_unfetched": 2}
+    assert profiles.losses(profiles.tree("late.hatchet")) == {"metrics_unfetched": 2}
 
 
 def test_a_fork_in_the_middle_of_scopes_of_other_threads_does_not_hang(sessions: Path) -> None:
@@ -156,7 +144,7 @@ def test_sessions_change_while_many_threads_record(sessions: Path) -> None:
         "outer/even": {"items": 1600},
         "outer/odd": {"items": 1600},
     }
-    assert losses("threads.hatchet") == {}
+    assert profiles.losses(profiles.tree("threads.hatchet")) == {}
 
 
 def test_hostile_names_and_exits_break_nothing(sessions: Path) -> None:
@@ -169,7 +157,10 @@ def test_hostile_names_and_exits_break_nothing(sessions: Path) -> None:
         "reused": 1,
         "reused/reused": 1,
     }
-    assert losses("hostile.hatchet") == {"unmatched_exits": 2, "unclosed_scopes": 1}
+    assert profiles.losses(profiles.tree("hostile.hatchet")) == {
+        "unmatched_exits": 2,
+        "unclosed_scopes": 1,
+    }
 
 
 def test_destructors_of_static_objects_may_record(sessions: Path) -> None:

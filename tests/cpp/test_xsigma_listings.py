@@ -18,11 +18,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_program(path, PROGRAMS / "listings.cpp", options=(folder,))
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_the_quick_start_writes_shapes_modules_and_stack(program: Path) -> None:
     run_case(program, "quick_start")
     args = Trace().args("aten::matmul")

@@ -12,10 +12,7 @@ from programs import marey_stdout, run_well
 
 hta = pytest.importorskip("hta.trace_analysis")
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 TRACES = FORMATS_DATA
 

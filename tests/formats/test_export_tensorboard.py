@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paths import RUNS
+from programs import run_marey
 
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
@@ -20,9 +19,7 @@ RUN = RUNS / "version-1.marey"
 
 
 def export(form: str, out: Path) -> None:
-    command = [sys.executable, "-m", "marey", "export", str(RUN), "--format", form, "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    run_marey("export", RUN, "--format", form, "-o", out)
 
 
 def rows(lines: Path, table: str) -> Iterator[dict[str, Any]]:

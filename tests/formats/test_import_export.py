@@ -15,10 +15,9 @@ from pathlib import Path
 
 import marey
 import pytest
-from programs import run_well
+from programs import run_command, run_well
 from run_programs import COUNTS, record_in
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from trace_files import run_rows
 
 # Two operators, one inside the other, in microseconds.
 EVENTS = [
@@ -53,8 +52,7 @@ def test_calls_are_counted_by_path() -> None:
         marey.finalize()
         """
     run_well(source)
-    with marey.open("x.hatchet") as run:
-        counts = run.sql("SELECT path, count FROM flame ORDER BY path").rows()
+    counts = run_rows("x.hatchet", "SELECT path, count FROM flame ORDER BY path")
     assert counts == [("outer", 3), ("outer/inner", 6)]
 
 
@@ -122,8 +120,7 @@ def test_several_files_are_imported_into_one_run() -> None:
     with pytest.raises(FileExistsError):
         marey.import_files("a.json.gz", "job.marey")
     marey.import_files(Path("a.json.gz"), b"one.marey")
-    with marey.open("one.marey") as run:
-        assert len(run.sql(SPANS)) == 2
+    assert len(run_rows("one.marey", SPANS)) == 2
 
 
 @pytest.mark.filterwarnings("ignore:.* cannot represent")
@@ -135,8 +132,7 @@ def test_a_run_is_exported_and_read_again(path: Path) -> None:
         assert run.export("trace.json.gz", format="chrome-trace") == ["trace.json.gz"]
     graph, [calls] = marey.parse(["calls"], "run.hatchet")
     assert sum(graph.dataframe[calls].dropna()) == sum(COUNTS.values())
-    with marey.open("trace.json.gz") as again:
-        names = dict(again.sql("SELECT path, count(*) FROM spans GROUP BY path").rows())
+    names = dict(run_rows("trace.json.gz", "SELECT path, count(*) FROM spans GROUP BY path"))
     assert names == COUNTS
 
 
@@ -159,10 +155,8 @@ def test_a_time_window_is_exported(path: Path) -> None:
         with pytest.raises(marey.CannotExport, match="no events"):
             run.export("nothing.json", start=last + 10**9)
     assert not Path("nothing.json").exists()
-    rows = {}
-    for part in ("before", "after"):
-        with marey.open(f"{part}.json") as run:
-            rows[part] = dict(run.sql("SELECT name, count(*) FROM spans GROUP BY name").rows())
+    query = "SELECT name, count(*) FROM spans GROUP BY name"
+    rows = {part: dict(run_rows(f"{part}.json", query)) for part in ("before", "after")}
     assert rows["after"] == {"load": COUNTS["load"]}
     assert rows["before"] == {
         name.rpartition("/")[2]: count for name, count in COUNTS.items() if name != "load"
@@ -238,10 +232,8 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "interrupted\n"
+    done = run_command(sys.executable, "-c", program, path)
+    assert (done.exit_code, done.stdout) == (0, "interrupted\n")
 
 
 def test_a_terminal_shows_the_progress_of_an_import() -> None:
@@ -265,5 +257,4 @@ def test_a_terminal_shows_the_progress_of_an_import() -> None:
             shown += rest
     line = shown.rsplit(b"\r", 1)[-1]
     assert b"importing" not in line, "the bar is gone at the end"
-    with marey.open("run.marey") as run:
-        assert run.sql(SPANS).rows() == [("outer", 8_000), ("outer/inner", 3_000)]
+    assert run_rows("run.marey", SPANS) == [("outer", 8_000), ("outer/inner", 3_000)]

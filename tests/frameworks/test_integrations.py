@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,15 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from torch_programs import python, trace_ranks
+from programs import run_command
+from torch_programs import trace_ranks
+from trace_files import run_rows
+from trainers import BATCHES, EPOCHS, fit_with_lightning, train_with_transformers
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    # What the libraries warn of, about each other and about data loaders without workers.
-    pytest.mark.filterwarnings("ignore"),
-]
-
-EPOCHS = 2
-BATCHES = 3
+# What the libraries warn of, about each other and about data loaders without workers.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +51,7 @@ def batches(run: str) -> list[tuple[int, int]]:
 
 
 def count_steps(run: str) -> int:
-    ((count,),) = marey.open(run).sql("SELECT count(*) FROM steps").rows()
+    ((count,),) = run_rows(run, "SELECT count(*) FROM steps")
     return int(count)
 
 
@@ -63,32 +61,7 @@ def lightning() -> Any:
 
 
 def fit(lightning: Any, **arguments: Any) -> None:
-    class Model(lightning.LightningModule):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def training_step(self, batch: Any, _index: int) -> Any:
-            return self.layer(batch).sum()
-
-        def validation_step(self, batch: Any, _index: int) -> None:
-            self.layer(batch)
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    loader = torch.utils.data.DataLoader(torch.ones(2 * BATCHES, 4), batch_size=2)
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        max_epochs=EPOCHS,
-        num_sanity_val_steps=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        **arguments,
-    )
-    trainer.fit(Model(), loader, loader)
+    fit_with_lightning(lightning, validates=True, enable_checkpointing=False, **arguments)
 
 
 def test_lightning_s_callback_records_epochs_and_steps(lightning: Any) -> None:
@@ -140,29 +113,7 @@ def test_hugging_face_s_trainer_records_epochs_and_steps() -> None:
     transformers = pytest.importorskip("transformers")
     from marey.integrations.transformers import MareyCallback
 
-    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def forward(self, x: Any) -> dict[str, Any]:
-            return {"loss": self.layer(x).sum()}
-
-    arguments = transformers.TrainingArguments(
-        "output",
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=2,
-        use_cpu=True,
-        save_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-        remove_unused_columns=False,
-    )
-    data = [{"x": torch.ones(4)}] * (2 * BATCHES)
-    trainer = transformers.Trainer(
-        Model(), arguments, train_dataset=data, callbacks=[MareyCallback("trainer")]
-    )
-    trainer.train()
+    train_with_transformers(transformers, MareyCallback("trainer"))
     assert count_steps("trainer.marey") == EPOCHS * BATCHES
     assert paths("trainer.marey", "epoch") == {"epoch": EPOCHS}
     expected = [(number // BATCHES, number) for number in range(EPOCHS * BATCHES)]
@@ -193,7 +144,7 @@ def test_accelerate_s_tracker_records_steps_and_logged_values() -> None:
 
 def test_importing_the_package_imports_no_library() -> None:
     program = "import sys, marey.integrations; print(json.dumps(sorted(sys.modules)))"
-    done = python("-c", f"import json; {program}")
+    done = run_command(sys.executable, "-c", f"import json; {program}")
     modules = json.loads(done.stdout)
     libraries = {"torch", "lightning", "pytorch_lightning", "transformers", "accelerate"}
     assert libraries.isdisjoint(modules)

@@ -10,11 +10,11 @@ import marey
 import pytest
 from marey import _torch_collectives
 from marey._torch_collectives import Reader
-from torch_programs import python, trace_ranks
+from programs import marey_command, run_marey
+from torch_programs import trace_ranks
+from trace_files import run_rows, traced
 
 pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 RANKS = 4
 STEPS = 6
@@ -58,13 +58,9 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def rows(run: Path, query: str) -> list[tuple[Any, ...]]:
-    return marey.open(str(run)).sql(query).rows()
-
-
 def test_collectives_have_operation_group_size_type_and_ranks(job: Path) -> None:
     # The last three operations of each rank; the gradients of a step are one all_reduce.
-    found = rows(
+    found = run_rows(
         job,
         """
         SELECT rank, name, group_ranks, group_size, dtype, in_elements, out_elements, bytes, state
@@ -80,7 +76,7 @@ def test_collectives_have_operation_group_size_type_and_ranks(job: Path) -> None
             (rank, "all_gather", "0-3", RANKS, "Float", 2, 2 * RANKS, 2 * RANKS * 4, "completed"),
         ]
     assert found == expected
-    gradients = rows(
+    gradients = run_rows(
         job,
         "SELECT rank, count(*) FROM collectives "
         "WHERE name = 'all_reduce' AND dtype = 'Float' GROUP BY rank ORDER BY rank",
@@ -102,9 +98,8 @@ dist.destroy_process_group()
 def test_threads_of_gloo_have_a_span_for_each_collective(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(GLOO.replace("file://rendezvous", f"file://{tmp_path}/rendezvous"))
-    done = python("-m", "marey", "run", "--operators", "-d", "trace", "-o", "g.marey", str(script))
-    assert done.returncode == 0, done.stderr
-    found = rows(
+    run_marey("run", "--operators", "-d", "trace", "-o", "g.marey", script)
+    found = run_rows(
         Path("g.marey"),
         "SELECT count(*), bool_or(t.os_id = p.pid) FROM spans AS s "
         "JOIN threads AS t ON t.id = s.thread_id JOIN processes AS p ON p.id = t.process_id "
@@ -134,7 +129,7 @@ def test_a_message_of_gloo_lasts_until_it_is_waited_for(tmp_path: Path) -> None:
     script = tmp_path / "messages.py"
     script.write_text(MESSAGES)
     trace_ranks(script, Path("m.marey"), 2, "--operators")
-    found = rows(
+    found = run_rows(
         Path("m.marey"),
         "SELECT rank, path, count(*) FROM spans "
         "WHERE name LIKE 'gloo:%' OR name = 'aten::relu' GROUP BY rank, path ORDER BY rank, path",
@@ -145,11 +140,11 @@ def test_a_message_of_gloo_lasts_until_it_is_waited_for(tmp_path: Path) -> None:
         (1, "aten::relu", 3),
         (1, "c10d::recv_/gloo:recv", 3),
     ]
-    assert rows(Path("m.marey"), "SELECT * FROM losses") == []
+    assert run_rows(Path("m.marey"), "SELECT * FROM losses") == []
 
 
 def test_sequence_numbers_are_the_same_on_all_ranks(job: Path) -> None:
-    different = rows(
+    different = run_rows(
         job,
         """
         SELECT sequence FROM collectives WHERE group_size = 4
@@ -160,7 +155,7 @@ def test_sequence_numbers_are_the_same_on_all_ranks(job: Path) -> None:
 
 
 def test_the_rank_that_others_wait_for_is_found(job: Path) -> None:
-    (worst, *_) = rows(
+    (worst, *_) = run_rows(
         job,
         """
         SELECT rank, last_count FROM stragglers WHERE process_group = (
@@ -170,7 +165,7 @@ def test_the_rank_that_others_wait_for_is_found(job: Path) -> None:
     )
     assert worst[0] == 2
     assert worst[1] > STEPS / 2
-    report = python("-m", "marey", "analyze", str(job))
+    report = marey_command("analyze", job)
     assert "Ranks that others wait for" in report.stdout
     # The rank that is late is named before any that waits in backward.
     findings = marey.open(str(job)).findings()
@@ -178,7 +173,9 @@ def test_the_rank_that_others_wait_for_is_found(job: Path) -> None:
     (first, *_) = [rank for rule, rank in zip(rules, ranks, strict=True) if rule in RANK_RULES]
     assert first == 2
     # By the spans alone: the others are in backward until the last rank arrives.
-    late = rows(job, "SELECT rank FROM rank_arrivals WHERE name = 'backward' AND last_count >= 3")
+    late = run_rows(
+        job, "SELECT rank FROM rank_arrivals WHERE name = 'backward' AND last_count >= 3"
+    )
     assert (2,) in late
 
 
@@ -224,28 +221,27 @@ def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
 
 def test_each_collective_is_read_once_and_lost_ones_are_counted(ring: Ring) -> None:
     ring.add("completed")  # before the recording
-    session = marey.start("ring", data="trace")
-    reader = Reader()
-    reader._groups = {"0": [0, 1, 2, 3, 8]}
-    for _ in range(2):
-        ring.add("completed")
-    ring.add("started")
-    assert reader.read() == 2  # the third is not over
-    assert reader.read() == 0
-    ring.entries[-1]["state"] = "completed"
-    for _ in range(5):
-        ring.add("completed")
-    assert reader.read() == 4
-    ring.add("started")
-    del ring.entries[-1]["process_group"]
-    assert reader.read() == 0
-    assert reader.read(unfinished=True) == 1
-    marey.finalize(session, "marey")
+    with traced("ring"):
+        reader = Reader()
+        reader._groups = {"0": [0, 1, 2, 3, 8]}
+        for _ in range(2):
+            ring.add("completed")
+        ring.add("started")
+        assert reader.read() == 2  # the third is not over
+        assert reader.read() == 0
+        ring.entries[-1]["state"] = "completed"
+        for _ in range(5):
+            ring.add("completed")
+        assert reader.read() == 4
+        ring.add("started")
+        del ring.entries[-1]["process_group"]
+        assert reader.read() == 0
+        assert reader.read(unfinished=True) == 1
     run = Path("ring.marey")
-    assert rows(run, "SELECT sequence FROM collectives ORDER BY sequence") == [
+    assert run_rows(run, "SELECT sequence FROM collectives ORDER BY sequence") == [
         (number,) for number in (1, 2, 5, 6, 7, 8)
     ]
-    (first, *_) = rows(
+    (first, *_) = run_rows(
         run,
         """
         SELECT start_nanos, duration_nanos, dtype, in_elements, out_elements, group_ranks
@@ -253,28 +249,26 @@ def test_each_collective_is_read_once_and_lost_ones_are_counted(ring: Ring) -> N
         """,
     )
     assert first == (1_001, 500_000, "Half", 13, None, "0-3,8")
-    losses = rows(run, "SELECT cause, count FROM losses ORDER BY cause")
+    losses = run_rows(run, "SELECT cause, count FROM losses ORDER BY cause")
     assert losses == [("collectives_overwritten", 2), ("unreadable_events", 1)]
 
 
 def test_the_ring_is_read_before_it_is_full(ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "4")
     assert _torch_collectives._ring_entries() == 4
-    session = marey.start("full", data="trace")
-    reader = Reader()
-    for _ in range(50):
-        ring.add("completed")
-        ring.add("completed")
-        reader.end_step()
-    reader.read()
-    marey.finalize(session, "marey")
-    assert rows(Path("full.marey"), "SELECT count(*) FROM collectives") == [(100,)]
-    assert rows(Path("full.marey"), "SELECT * FROM losses") == []
+    with traced("full"):
+        reader = Reader()
+        for _ in range(50):
+            ring.add("completed")
+            ring.add("completed")
+            reader.end_step()
+        reader.read()
+    assert run_rows(Path("full.marey"), "SELECT count(*) FROM collectives") == [(100,)]
+    assert run_rows(Path("full.marey"), "SELECT * FROM losses") == []
 
 
 def test_a_tree_does_not_read_the_ring(ring: Ring) -> None:
-    session = marey.start("tree")
-    reader = Reader()
-    ring.add("completed")
-    assert reader.read() == 0
-    marey.finalize(session)
+    with marey.profile("tree"):
+        reader = Reader()
+        ring.add("completed")
+        assert reader.read() == 0

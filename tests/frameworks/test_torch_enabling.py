@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from torch_programs import (
-    net_scopes,
-    profile,
-    run_plain,
-)
+from torch_programs import net_scopes, profile, run_plain
 
 torch = pytest.importorskip("torch")
 
@@ -140,9 +134,8 @@ def test_many_threads_may_enable_while_torch_is_imported() -> None:
     )
 
 
-def test_disable_during_a_call_closes_its_scopes(tmp_path: Path) -> None:
+def test_disable_during_a_call_closes_its_scopes() -> None:
     scopes = profile(
-        tmp_path,
         """
         from marey import torch as hooks
 
@@ -161,9 +154,8 @@ def test_disable_during_a_call_closes_its_scopes(tmp_path: Path) -> None:
     assert scopes == {"Sequential": (1, {"0": (1, {})}), "Net": (2, net_scopes(2))}
 
 
-def test_others_may_replace_the_call_of_modules_before_and_after(tmp_path: Path) -> None:
+def test_others_may_replace_the_call_of_modules_before_and_after() -> None:
     outcome = profile(
-        tmp_path,
         """
         from marey import torch as hooks
 
@@ -200,9 +192,8 @@ def test_others_may_replace_the_call_of_modules_before_and_after(tmp_path: Path)
     assert outcome.scopes == {"Linear": (4, {})}
 
 
-def test_modules_are_recorded_after_a_tool_has_put_their_method_back(tmp_path: Path) -> None:
+def test_modules_are_recorded_after_a_tool_has_put_their_method_back() -> None:
     outcome = profile(
-        tmp_path,
         """
         from marey import torch as hooks
 
@@ -219,9 +210,8 @@ def test_modules_are_recorded_after_a_tool_has_put_their_method_back(tmp_path: P
     assert outcome.scopes["step"][1] == {"Net": (1, net_scopes(1))}
 
 
-def test_the_method_of_modules_is_put_back_a_limited_number_of_times(tmp_path: Path) -> None:
+def test_the_method_of_modules_is_put_back_a_limited_number_of_times() -> None:
     outcome = profile(
-        tmp_path,
         """
         from marey import torch as hooks
 
@@ -241,9 +231,8 @@ def test_the_method_of_modules_is_put_back_a_limited_number_of_times(tmp_path: P
     assert outcome.scopes == {"Linear": (1, {})}
 
 
-def test_modules_are_recorded_however_they_are_called(tmp_path: Path) -> None:
+def test_modules_are_recorded_however_they_are_called() -> None:
     scopes = profile(
-        tmp_path,
         """
         class Calling(nn.Linear):
             def __call__(self, x):

@@ -6,16 +6,16 @@ import ctypes
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from marey import _torch_inputs
-from torch_programs import python, run_plain, shape
+from programs import marey_command, run_command
+from torch_programs import run_plain, shape
 
 pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 @pytest.mark.parametrize("address", [0, 8, 1 << 46, 1 << 63, (1 << 64) - 8])
@@ -112,12 +112,13 @@ def test_an_unknown_version_that_crashes_is_named_and_the_program_goes_on(
 
 
 def test_torch_may_be_imported_after_the_start() -> None:
-    done = python(
+    done = run_command(
+        sys.executable,
         "-c",
         "import marey, marey.torch; s = marey.start('late'); marey.torch.enable(operators=True); "
         "import torch; torch.relu(torch.ones(1)); marey.finalize(s); print('done')",
     )
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert (done.exit_code, done.stdout) == (0, "done\n"), done.stderr
     tree = shape(json.loads(Path("late.hatchet").read_text())[0])
     assert tree["aten::relu"][0] == 1
 
@@ -157,8 +158,8 @@ print("done")
 
 
 def test_a_second_interpreter_does_not_disturb_the_recording() -> None:
-    done = python("-c", INTERPRETERS)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    done = run_command(sys.executable, "-c", INTERPRETERS)
+    assert (done.exit_code, done.stdout) == (0, "done\n"), done.stderr
     tree = shape(json.loads(Path("two.hatchet").read_text())[0])
     for name in ("before", "between", "after"):
         assert tree[name][1]["aten::relu"][0] == 1
@@ -199,8 +200,8 @@ print(relus(around), relus(across), relus(after))
 
 
 def test_torch_s_profiler_may_begin_and_end_at_any_time() -> None:
-    done = python("-c", PROFILERS)
-    assert (done.returncode, done.stdout) == (0, "2 2 1\n"), done.stderr
+    done = run_command(sys.executable, "-c", PROFILERS)
+    assert (done.exit_code, done.stdout) == (0, "2 2 1\n"), done.stderr
     tree = shape(json.loads(Path("beside.hatchet").read_text())[0])
     assert tree["aten::relu"][0] == 3
 
@@ -250,8 +251,8 @@ print("done")
 def test_forks_errors_and_pauses_among_fifty_threads_lose_nothing_silently() -> None:
     import marey
 
-    done = python("-c", THREADS_AND_FORKS)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    done = run_command(sys.executable, "-c", THREADS_AND_FORKS)
+    assert (done.exit_code, done.stdout) == (0, "done\n"), done.stderr
     run = marey.open("hostile.marey")
     last = run.sql("SELECT path FROM spans WHERE path LIKE 'last/%' AND name = 'aten::relu'")
     assert last.rows() == [("last/aten::relu",)]
@@ -272,8 +273,8 @@ def test_an_exit_in_the_middle_of_an_operator_is_the_program_s(tmp_path: Path) -
         "print('before', flush=True)\n"
         "torch.ops.marey_tests.leave(torch.ones(1))\n"
     )
-    plain = python(str(script))
-    done = python("-m", "marey", "run", "--operators", "-o", "out.hatchet", str(script))
-    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    plain = run_command(sys.executable, script)
+    done = marey_command("run", "--operators", "-o", "out.hatchet", script)
+    assert (done.exit_code, done.stdout) == (plain.exit_code, plain.stdout)
     tree = shape(json.loads(Path("out.hatchet").read_text())[0])
     assert "marey_tests::leave" in tree

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -16,13 +17,19 @@ import marey
 import marey.torch
 import pytest
 from marey import _native, _torch_memory
-from programs import DEADLINE_SECS, marey_stdout
+from programs import (
+    DEADLINE_SECS,
+    marey_command,
+    marey_stdout,
+    run_command,
+    run_marey,
+    write_program,
+)
 from torch_devices import MIB, Device
-from torch_programs import PRELUDE, python
+from torch_programs import PRELUDE
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 MB = 1_000_000
 
@@ -43,27 +50,21 @@ for step in range(30):
 
 
 def analysis_of(program: str) -> str:
-    Path("program.py").write_text(program)
+    write_program(program)
     path = "train.marey"
-    recorded = python("-m", "marey", "run", "-d", "trace", "--memory", "-o", path, "program.py")
-    assert recorded.returncode == 0, recorded.stderr
-    analysed = python("-m", "marey", "analyze", path)
-    assert analysed.returncode == 0, analysed.stderr
-    return analysed.stdout
+    run_marey("run", "-d", "trace", "--memory", "-o", path, "program.py")
+    return marey_stdout("analyze", path)
 
 
 def test_a_list_that_grows_by_12_mb_in_each_step_is_a_leak_of_the_host() -> None:
     report = analysis_of(TRAINING.format(keeps="True"))
     assert "memory_leak" in report
     assert "Memory allocated on host grew by 12" in report
-    [slope] = (
-        marey.open("train.marey")
-        .sql(
-            "SELECT (max(allocated_bytes) - min(allocated_bytes)) / (max(number) - min(number)) "
-            "FROM step_memory WHERE device_type = 'host' AND number >= 2"
-        )
-        .rows()[0]
-    )
+    [slope] = run_rows(
+        "train.marey",
+        "SELECT (max(allocated_bytes) - min(allocated_bytes)) / (max(number) - min(number)) "
+        "FROM step_memory WHERE device_type = 'host' AND number >= 2",
+    )[0]
     assert slope == pytest.approx(12 * MB, rel=0.05)
 
 
@@ -115,13 +116,12 @@ def record(device: Device, steps: int) -> marey.run.Run:
     model = Keeps(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     device.allocate(1)
-    session = marey.start("devices", data="trace")
-    for _ in range(steps):
-        loss = model(torch.ones(1))
-        loss.backward()
-        device.allocate(-5)
-        optimizer.step()
-    marey.finalize(session)
+    with traced("devices"):
+        for _ in range(steps):
+            loss = model(torch.ones(1))
+            loss.backward()
+            device.allocate(-5)
+            optimizer.step()
     return marey.open("devices.marey")
 
 
@@ -156,15 +156,12 @@ def test_a_peak_that_rises_in_a_step_is_the_peak_of_that_step(device: Device) ->
     model.weight = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     device.allocate(1)
-    session = marey.start("peaks", data="trace")
-    for _ in range(4):
-        model(torch.ones(1)).backward()
-        optimizer.step()
-    marey.finalize(session)
-    rows = (
-        marey.open("peaks.marey")
-        .sql("SELECT number, peak_bytes FROM step_memory WHERE device = 0 ORDER BY number")
-        .rows()
+    with traced("peaks"):
+        for _ in range(4):
+            model(torch.ones(1)).backward()
+            optimizer.step()
+    rows = run_rows(
+        "peaks.marey", "SELECT number, peak_bytes FROM step_memory WHERE device = 0 ORDER BY number"
     )
     assert rows[1:] == [(number, (1 + 10 * (number + 1)) * MIB) for number in (1, 2, 3)]
 
@@ -228,17 +225,16 @@ def test_an_allocator_without_counters_does_not_disturb_the_program(
     said: list[str] = []
     monkeypatch.setattr("marey._session.say", said.append)
     marey.torch.enable(memory=True)
-    session = marey.start("plugged", data="trace")
-    model = torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(3):
-        model(torch.ones(1)).sum().backward()
-        optimizer.step()
-    marey.finalize(session)
+    with traced("plugged"):
+        model = torch.nn.Linear(1, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            model(torch.ones(1)).sum().backward()
+            optimizer.step()
     marey.torch.disable()
     assert len(said) == 1
     assert "plugged in" in said[0]
-    types = marey.open("plugged.marey").sql("SELECT DISTINCT device_type FROM memory_events").rows()
+    types = run_rows("plugged.marey", "SELECT DISTINCT device_type FROM memory_events")
     assert types == [("host",)]
 
 
@@ -309,7 +305,8 @@ def test_the_resident_size_of_a_forked_child_is_its_own() -> None:
 
 
 def test_a_program_may_close_all_descriptors() -> None:
-    done = python(
+    done = run_command(
+        sys.executable,
         "-c",
         "import os\n"
         "from marey import _native\n"
@@ -319,7 +316,7 @@ def test_a_program_may_close_all_descriptors() -> None:
         "assert 0.5 < _native.resident_bytes() / first < 2\n"
         "assert all(os.write(file, b'x') == 1 for file in files)\n",
     )
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
 
 
 # Switching on and off.
@@ -330,16 +327,15 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks(modules: bool) -> Non
     model = torch.nn.Linear(1, 1)
     plain = torch.nn.Module.__call__
     marey.torch.enable(modules=modules)
-    session = marey.start("added", data="trace")
-    try:
+    with traced("added"):
+        try:
+            model(torch.ones(1))
+            marey.torch.enable(memory=True)
+            model(torch.ones(1))
+        finally:
+            marey.torch.disable()
+        assert torch.nn.Module.__call__ is plain
         model(torch.ones(1))
-        marey.torch.enable(memory=True)
-        model(torch.ones(1))
-    finally:
-        marey.torch.disable()
-    assert torch.nn.Module.__call__ is plain
-    model(torch.ones(1))
-    marey.finalize(session)
     run = marey.open("added.marey")
     assert run.sql("SELECT count(*) FROM memory_events").rows() == [(2,)]
     names = run.sql("SELECT name, count(*) FROM spans WHERE name = 'Linear' GROUP BY name").rows()
@@ -348,12 +344,10 @@ def test_memory_can_be_added_and_is_removed_with_the_hooks(modules: bool) -> Non
 
 def test_compiled_models_are_compiled_as_without_memory(device: Device) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
-    session = marey.start("compiled", data="trace")
-    with warnings.catch_warnings():
+    with traced("compiled"), warnings.catch_warnings():
         warnings.simplefilter("error")
         compiled = torch.compile(model, backend="eager", fullgraph=True)
         assert torch.equal(compiled(torch.ones(2)), model(torch.ones(2)))
-    marey.finalize(session)
 
 
 # Events of torch.profiler.
@@ -366,10 +360,8 @@ def test_memory_events_of_the_profiler_have_the_node_of_their_operator() -> None
     ):
         kept = torch.ones(1000)
     profiler.export_chrome_trace("trace.json")
-    paths = (
-        marey.open("trace.json")
-        .sql("SELECT path FROM memory_events WHERE bytes = 4000 AND action = 'alloc'")
-        .rows()
+    paths = run_rows(
+        "trace.json", "SELECT path FROM memory_events WHERE bytes = 4000 AND action = 'alloc'"
     )
     assert kept.numel() == 1000
     [(path,)] = paths
@@ -378,17 +370,16 @@ def test_memory_events_of_the_profiler_have_the_node_of_their_operator() -> None
 
 
 def test_the_switch_of_the_command_needs_the_hooks() -> None:
-    Path("program.py").write_text("")
-    done = python("-m", "marey", "run", "--memory", "--no-torch", "program.py")
-    assert done.returncode == 2
+    write_program("")
+    done = marey_command("run", "--memory", "--no-torch", "program.py")
+    assert done.exit_code == 2
     assert "--memory needs the hooks that --no-torch leaves out" in done.stderr
 
 
 def test_a_project_may_record_memory_by_default() -> None:
     Path("pyproject.toml").write_text("[tool.marey]\nmemory = true\n")
-    Path("program.py").write_text(PRELUDE + "net(x)\n")
-    done = python("-m", "marey", "run", "-o", "out.hatchet", "program.py")
-    assert done.returncode == 0, done.stderr
+    write_program(PRELUDE + "net(x)\n")
+    run_marey("run", "-o", "out.hatchet", "program.py")
     metrics = json.loads(Path("out.hatchet").read_text())
     assert "memory host (bytes)" in str(metrics)
 
@@ -413,22 +404,21 @@ def test_memory_is_switched_while_another_thread_calls_the_hooks_of_its_optimize
         model(torch.ones(1)).backward()
         optimizer.step()
 
-    session = marey.start("switched", data="trace")
-    handle = optimizers.register_optimizer_step_pre_hook(wait)
-    marey.torch.enable()
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(step)
-            assert is_inside.wait(DEADLINE_SECS)
-            for value in ("on", "off", "on"):
-                marey_stdout("config", os.getpid(), f"torch.memory={value}")
-                step()
-                assert _torch_memory.is_started() == (value == "on")
+    with traced("switched"):
+        handle = optimizers.register_optimizer_step_pre_hook(wait)
+        marey.torch.enable()
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                other = pool.submit(step)
+                assert is_inside.wait(DEADLINE_SECS)
+                for value in ("on", "off", "on"):
+                    marey_stdout("config", os.getpid(), f"torch.memory={value}")
+                    step()
+                    assert _torch_memory.is_started() == (value == "on")
+                may_go.set()
+                other.result()
+        finally:
             may_go.set()
-            other.result()
-    finally:
-        may_go.set()
-        marey.torch.disable()
-        handle.remove()
-    marey.finalize(session)
+            marey.torch.disable()
+            handle.remove()
     assert not _torch_memory.is_started()

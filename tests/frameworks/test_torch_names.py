@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import gc
 import sys
-from pathlib import Path
 
 import pytest
-from torch_programs import (
-    Shape,
-    net_scopes,
-    profile,
-)
+from torch_programs import Shape, net_scopes, profile
 
 torch = pytest.importorskip("torch")
 
 from marey import _torch_names  # noqa: E402
 
 
-def test_a_module_in_two_roots_has_the_name_of_the_root_that_calls(tmp_path: Path) -> None:
+def test_a_module_in_two_roots_has_the_name_of_the_root_that_calls() -> None:
     scopes = profile(
-        tmp_path,
         """
         shared = Part()
         first = nn.Sequential(shared)
@@ -42,9 +36,8 @@ def test_a_module_in_two_roots_has_the_name_of_the_root_that_calls(tmp_path: Pat
     }
 
 
-def test_a_module_without_a_name_has_the_name_of_its_class(tmp_path: Path) -> None:
+def test_a_module_without_a_name_has_the_name_of_its_class() -> None:
     scopes = profile(
-        tmp_path,
         """
         class Student(nn.Module):
             def __init__(self, teacher):
@@ -65,9 +58,8 @@ def test_a_module_without_a_name_has_the_name_of_its_class(tmp_path: Path) -> No
     assert scopes == {"Student": (2, inside)}
 
 
-def test_a_module_that_is_added_later_gets_its_dotted_name(tmp_path: Path) -> None:
+def test_a_module_that_is_added_later_gets_its_dotted_name() -> None:
     scopes = profile(
-        tmp_path,
         """
         with torch.no_grad():
             net(x)
@@ -84,9 +76,8 @@ def test_a_module_that_is_added_later_gets_its_dotted_name(tmp_path: Path) -> No
     assert inside["parts.2"] == (1, {"parts.2.inner": (1, {})})
 
 
-def test_a_model_may_call_itself(tmp_path: Path) -> None:
+def test_a_model_may_call_itself() -> None:
     scopes = profile(
-        tmp_path,
         """
         class Tree(nn.Module):
             def __init__(self):
@@ -104,9 +95,8 @@ def test_a_model_may_call_itself(tmp_path: Path) -> None:
     assert scopes == {"Tree": (1, {"leaf": (1, {}), "Tree": (1, inner)})}
 
 
-def test_a_forward_that_is_a_generator_runs_outside_of_its_own_call(tmp_path: Path) -> None:
+def test_a_forward_that_is_a_generator_runs_outside_of_its_own_call() -> None:
     scopes = profile(
-        tmp_path,
         """
         class Stream(nn.Module):
             def __init__(self):
@@ -129,9 +119,8 @@ def test_a_forward_that_is_a_generator_runs_outside_of_its_own_call(tmp_path: Pa
     }
 
 
-def test_threads_may_call_one_model_at_the_same_time(tmp_path: Path) -> None:
+def test_threads_may_call_one_model_at_the_same_time() -> None:
     scopes = profile(
-        tmp_path,
         """
         import threading
 
@@ -182,9 +171,8 @@ def test_names_are_forgotten_with_their_modules() -> None:
     assert len(_torch_names.roots) == roots
 
 
-def test_a_model_with_failing_named_modules_has_class_names(tmp_path: Path) -> None:
+def test_a_model_with_failing_named_modules_has_class_names() -> None:
     scopes = profile(
-        tmp_path,
         """
         class Odd(Part):
             def named_modules(self, *args, **kwargs):

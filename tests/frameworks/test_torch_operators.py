@@ -9,9 +9,11 @@ import json
 import os
 import re
 import shutil
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,12 @@ import pytest
 from marey import _torch_operators
 from marey._torch_fields import KNOWN, UNKNOWN, Fields
 from marey._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS
-from torch_programs import GPT, PRELUDE, Shape, python, shape
+from programs import marey_command, run_command, run_marey, write_program
+from threads import run_in_threads
+from torch_programs import GPT, PRELUDE, Shape, shape
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 # Never freed: PyTorch 2.12 compiles nothing after an operator that it has listed is gone.
@@ -89,16 +92,13 @@ def _overloaded(name: str, overload: str) -> str:
 @pytest.mark.parametrize("data", ["tree", "trace"])
 def test_operators_are_below_the_python_line_that_calls_them(data: str) -> None:
     x = torch.ones(2, 3)
-    session = marey.start("lines", context="python", data=data)
 
     def caller() -> None:
         torch.relu(x)  # this line
 
-    caller()
-    thread = threading.Thread(target=caller)
-    thread.start()
-    thread.join()
-    marey.finalize(session)
+    with marey.profile("lines", context="python", data=data):
+        caller()
+        run_in_threads(caller)
     if data == "tree":
         (node,) = json.loads(Path("lines.hatchet").read_text())[:1]
         paths = [path for path in paths_of(node) if path[-1] == "aten::relu"]
@@ -124,20 +124,19 @@ def test_a_function_that_ends_on_another_thread_leaves_no_scope_open(data: str) 
             with torch.profiler.record_function("inside"):
                 pass
 
-    session = marey.start("futures", data=data)
-    thread = threading.Thread(target=complete)
-    thread.start()
-    is_entered.wait()
-    with marey.scope("outer"), torch.profiler.record_function("outliving") as function:
-        outlived = function._call_end_callbacks_on_future(future)
-    with torch.profiler.record_function("asynchronous") as function:
-        profiled = function._call_end_callbacks_on_future(future)
-    is_begun.set()
-    thread.join()
-    assert profiled.wait() == outlived.wait() == torch.ones(1)
-    with torch.profiler.record_function("later"):
-        pass
-    marey.finalize(session)
+    with marey.profile("futures", data=data):
+        thread = threading.Thread(target=complete)
+        thread.start()
+        is_entered.wait()
+        with marey.scope("outer"), torch.profiler.record_function("outliving") as function:
+            outlived = function._call_end_callbacks_on_future(future)
+        with torch.profiler.record_function("asynchronous") as function:
+            profiled = function._call_end_callbacks_on_future(future)
+        is_begun.set()
+        thread.join()
+        assert profiled.wait() == outlived.wait() == torch.ones(1)
+        with torch.profiler.record_function("later"):
+            pass
     if data == "tree":
         document = json.loads(Path("futures.hatchet").read_text())
         tree = shape(document[0])
@@ -193,9 +192,8 @@ INNERMOST_THREADS: list[int] = []
 
 @pytest.mark.usefixtures("operators")
 def test_operators_on_a_thread_of_autograd_are_recorded() -> None:
-    session = marey.start("engine", data="trace")
-    Reentrant.apply(torch.ones(1, requires_grad=True), 70).backward()
-    marey.finalize(session)
+    with traced("engine"):
+        Reentrant.apply(torch.ones(1, requires_grad=True), 70).backward()
     rows = marey.open("engine.marey").sql(
         "SELECT t.os_id FROM spans s JOIN threads t ON t.id = s.thread_id"
         " WHERE s.name = 'aten::relu'"
@@ -241,10 +239,9 @@ def test_record_function_is_a_scope() -> None:
 @pytest.mark.usefixtures("operators")
 def test_a_trace_has_a_span_for_each_operator() -> None:
     x = torch.ones(2, 2)
-    session = marey.start("spans", data="trace")
-    for _ in range(5):
-        torch.mm(x, x)
-    marey.finalize(session)
+    with traced("spans"):
+        for _ in range(5):
+            torch.mm(x, x)
     rows = marey.open("spans.marey").sql(
         "SELECT count(*) FROM spans WHERE kind(context_id) = 'operator' AND name = 'aten::mm'"
     )
@@ -261,15 +258,12 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
     def forward() -> None:
         losses.append(model(torch.ones(2, 4)).sum())
 
-    session = marey.start("links", data="trace")
-    forward()
-    forward()
-    thread = threading.Thread(target=forward)  # has sequence numbers of its own
-    thread.start()
-    thread.join()
-    for loss in losses:
-        loss.backward()
-    marey.finalize(session)
+    with traced("links"):
+        forward()
+        forward()
+        run_in_threads(forward)  # has sequence numbers of its own
+        for loss in losses:
+            loss.backward()
     run = marey.open("links.marey")
     calls = run.sql(
         "SELECT name, forward_name, count(*), count(DISTINCT forward_thread_id) "
@@ -286,8 +280,7 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
         "FROM module_times GROUP BY name ORDER BY name"
     ).rows()
     assert modules == [("0", 3, 6, True), ("1", 3, 3, True), ("Sequential", 3, 9, True)]
-    done = python("-m", "marey", "export", "links.marey", "-f", "kineto", "-o", "links.json")
-    assert done.returncode == 0, done.stderr
+    run_marey("export", "links.marey", "-f", "kineto", "-o", "links.json")
     events = json.loads(Path("links.json").read_text())["traceEvents"]
     arrows = [event["ph"] for event in events if event.get("cat") == "fwdbwd"]
     assert sorted(arrows) == ["f"] * 12 + ["s"] * 12
@@ -295,9 +288,8 @@ def test_backward_is_linked_to_the_modules_that_made_it() -> None:
 
 def test_the_report_names_module_and_line_of_the_hottest_operator() -> None:
     arguments = ["-d", "trace", "--operators", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(GPT), "--steps", "5", "--device", "cpu")
-    assert done.returncode == 0, done.stderr
-    report = python("-m", "marey", "analyze", "out.marey", "--threshold", _LOW_THRESHOLD)
+    run_marey("run", *arguments, GPT, "--steps", "5", "--device", "cpu")
+    report = marey_command("analyze", "out.marey", "--threshold", _LOW_THRESHOLD)
     source = GPT.read_text().splitlines()
     # Any operator: which one takes the most time depends on what else the machine does.
     finding = re.search(
@@ -372,11 +364,7 @@ def test_operators_of_fifty_threads_are_counted() -> None:
                 torch.relu(x)
 
     session = marey.start("threads")
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(50)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(partial(work, number) for number in range(50)))
     tree = recorded(session)
     assert {f"thread {number}" for number in range(50)} <= set(tree)
     assert all(tree[f"thread {n}"][1]["aten::relu"][0] == 100 for n in range(50))
@@ -540,7 +528,7 @@ def test_a_run_says_how_operators_were_recorded() -> None:
 
 
 def note_of(run: str) -> str:
-    ((text,),) = marey.open(run).sql("SELECT value FROM metadata WHERE key = 'operators'").rows()
+    ((text,),) = run_rows(run, "SELECT value FROM metadata WHERE key = 'operators'")
     return str(json.loads(text))
 
 
@@ -567,12 +555,10 @@ def test_a_version_that_fails_its_trial_is_named(monkeypatch: pytest.MonkeyPatch
         marey.torch.disable()
 
 
-def test_the_command_records_operators_below_modules(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(PRELUDE + "train(net, torch.optim.SGD(net.parameters(), lr=0.1), x)\n")
-    plain = python(str(script))
-    done = python("-m", "marey", "run", "--operators", "-o", "out.hatchet", str(script))
-    assert done.returncode == 0, done.stderr
+def test_the_command_records_operators_below_modules() -> None:
+    script = write_program(PRELUDE + "train(net, torch.optim.SGD(net.parameters(), lr=0.1), x)\n")
+    plain = run_command(sys.executable, script)
+    done = run_marey("run", "--operators", "-o", "out.hatchet", script)
     assert done.stdout == plain.stdout
     tree = shape(json.loads(Path("out.hatchet").read_text())[0])
     head = tree["step"][1]["Net"][1]["head"][1]
@@ -638,12 +624,10 @@ for workers in (0, 2):
 """
 
 
-def test_batches_are_recorded_where_they_are_loaded_and_awaited(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(LOADER)
+def test_batches_are_recorded_where_they_are_loaded_and_awaited() -> None:
+    script = write_program(LOADER)
     arguments = ["--operators", "-d", "trace", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", *arguments, script)
     counts = marey.open("out.marey").sql(
         """
         SELECT name, count(*), count(DISTINCT pid) FROM spans
@@ -667,11 +651,9 @@ def test_loading_is_not_hooked_after_the_end() -> None:
         assert torch.utils.data._utils.fetch._MapDatasetFetcher.fetch is fetch
 
 
-def test_a_project_may_switch_operators_on(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text("import torch\ntorch.relu(torch.ones(1))\n")
+def test_a_project_may_switch_operators_on() -> None:
+    script = write_program("import torch\ntorch.relu(torch.ones(1))\n")
     Path("pyproject.toml").write_text("[tool.marey]\noperators = true\n")
-    done = python("-m", "marey", "run", str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", script)
     tree = shape(json.loads(Path("program.hatchet").read_text())[0])
     assert tree["aten::relu"][0] == 1

@@ -6,6 +6,7 @@ import importlib
 import math
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,13 +18,12 @@ import marey.torch
 import pytest
 from marey import _torch_hooks, _torch_overhead
 from marey._torch_overhead import BASELINE_STEPS, FIRST_RECORDED_STEPS, MIN_BLOCKS, Cost, is_above
-from torch_programs import python
+from programs import marey_command, run_command, run_marey
+from trace_files import traced
 
 torch = pytest.importorskip("torch")
 # `torch.optim` has no attribute for this submodule.
 optimizers = importlib.import_module("torch.optim.optimizer")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 CYCLE_STEPS = FIRST_RECORDED_STEPS + BASELINE_STEPS
 
@@ -82,10 +82,9 @@ def overhead(path: str) -> dict[str, Any]:
 
 def test_blocks_without_recording_give_the_cost_of_recording(train: Callable[[int], None]) -> None:
     steps = (MIN_BLOCKS + 1) * CYCLE_STEPS
-    session = marey.start("measured", data="trace")
-    marey.torch.enable(operators=True, measure_overhead=True)
-    train(steps)
-    marey.finalize(session, "marey")
+    with traced("measured"):
+        marey.torch.enable(operators=True, measure_overhead=True)
+        train(steps)
     found = overhead("measured.marey")
     assert found["block_count"] >= MIN_BLOCKS
     assert found["low_percent"] < found["percent"] < found["high_percent"]
@@ -128,10 +127,9 @@ def test_a_baseline_has_no_hook_but_the_one_that_ends_steps(train: Callable[[int
 
 
 def test_too_few_blocks_give_no_figure(train: Callable[[int], None]) -> None:
-    session = marey.start("few", data="trace")
-    marey.torch.enable(measure_overhead=True)
-    train(2 * CYCLE_STEPS)
-    marey.finalize(session, "marey")
+    with traced("few"):
+        marey.torch.enable(measure_overhead=True)
+        train(2 * CYCLE_STEPS)
     found = overhead("few.marey")
     assert found["statement"] == (
         f"unknown: 1 block of {BASELINE_STEPS} steps without marey, "
@@ -141,10 +139,9 @@ def test_too_few_blocks_give_no_figure(train: Callable[[int], None]) -> None:
 
 
 def test_a_run_without_a_measurement_says_so(train: Callable[[int], None]) -> None:
-    session = marey.start("plain", data="trace")
-    marey.torch.enable()
-    train(2)
-    marey.finalize(session, "marey")
+    with traced("plain"):
+        marey.torch.enable()
+        train(2)
     found = overhead("plain.marey")
     assert found["statement"] == "unknown: not measured; --overhead measures it"
     assert found["unrecorded_steps"] == 0
@@ -156,16 +153,15 @@ def test_a_target_drops_the_detail_that_costs_too_much(
     # The time in which other programs use the processor is none of a step.
     clock = SimpleNamespace(perf_counter_ns=time.thread_time_ns)
     monkeypatch.setattr(_torch_overhead, "time", clock)
-    session = marey.start("target", data="trace")
-    # A hundred operators are nearly all of the step, so that recording them cannot be this cheap.
-    marey.torch.enable(operators=True, shapes="off", overhead_target="0.01%")
-    # The second or third look at the cost may be the first to be certain.
-    for blocks in (MIN_BLOCKS + 1, MIN_BLOCKS, 2 * MIN_BLOCKS):
-        if _torch_hooks._records_operators:
-            train(blocks * CYCLE_STEPS)
-    assert not _torch_hooks._records_operators
-    train(CYCLE_STEPS)
-    marey.finalize(session, "marey")
+    with traced("target"):
+        # A hundred operators are nearly all of the step: recording them cannot be this cheap.
+        marey.torch.enable(operators=True, shapes="off", overhead_target="0.01%")
+        # The second or third look at the cost may be the first to be certain.
+        for blocks in (MIN_BLOCKS + 1, MIN_BLOCKS, 2 * MIN_BLOCKS):
+            if _torch_hooks._records_operators:
+                train(blocks * CYCLE_STEPS)
+        assert not _torch_hooks._records_operators
+        train(CYCLE_STEPS)
     found = overhead("target.marey")
     assert found["target_percent"] == 0.01
     assert found["backoff"].startswith("operators off after ")
@@ -180,21 +176,20 @@ def test_a_target_drops_the_detail_that_costs_too_much(
 
 
 def test_each_detail_is_dropped_in_turn(train: Callable[[int], None]) -> None:
-    session = marey.start("ladder")
-    marey.torch.enable(operators=True, memory=True)
-    modules = torch.nn.modules.module
-    details = ["shapes", "operators", "memory", "modules", "steps"]
-    while details != ["steps"]:
+    with marey.profile("ladder"):
+        marey.torch.enable(operators=True, memory=True)
+        modules = torch.nn.modules.module
+        details = ["shapes", "operators", "memory", "modules", "steps"]
+        while details != ["steps"]:
+            assert _torch_hooks.recorded_details() == details
+            assert _torch_hooks.drop_detail() == details.pop(0)
+            train(1)  # at its end the settings are followed, which have to say the same
         assert _torch_hooks.recorded_details() == details
-        assert _torch_hooks.drop_detail() == details.pop(0)
-        train(1)  # at its end the settings are followed, which have to say the same
-    assert _torch_hooks.recorded_details() == details
-    assert not modules._global_forward_hooks
-    assert _torch_hooks.drop_detail() is None
-    marey.torch.disable()
-    marey.torch.enable()
-    assert _torch_hooks.recorded_details() == ["modules", "steps"]
-    marey.finalize(session)
+        assert not modules._global_forward_hooks
+        assert _torch_hooks.drop_detail() is None
+        marey.torch.disable()
+        marey.torch.enable()
+        assert _torch_hooks.recorded_details() == ["modules", "steps"]
 
 
 def test_a_program_that_stops_training_in_a_baseline_is_recorded_again(
@@ -273,12 +268,11 @@ def test_a_cost_that_is_the_target_is_seldom_above_it() -> None:
 
 
 def test_a_target_may_be_given_later(train: Callable[[int], None]) -> None:
-    session = marey.start("later", data="trace")
-    marey.torch.enable(measure_overhead=True)
-    train(1)
-    marey.torch.enable(overhead_target="3%")
-    marey.torch.enable(measure_overhead=True)
-    marey.finalize(session, "marey")
+    with traced("later"):
+        marey.torch.enable(measure_overhead=True)
+        train(1)
+        marey.torch.enable(overhead_target="3%")
+        marey.torch.enable(measure_overhead=True)
     assert overhead("later.marey")["target_percent"] == 3.0
 
 
@@ -293,23 +287,22 @@ def test_the_command_measures_and_reports_the_cost(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     steps = (MIN_BLOCKS + 1) * CYCLE_STEPS
     script.write_text(PROGRAM.format(steps=steps) + "print(net[1].weight.tolist())\n")
-    plain = python(str(script))
+    plain = run_command(sys.executable, script)
     arguments = ["--overhead-target", "99999%", "-d", "trace", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(script))
-    assert done.returncode == 0, done.stderr
+    done = run_marey("run", *arguments, script)
     assert done.stdout == plain.stdout
     statement = overhead("out.marey")["statement"]
     assert f"marey: recording costs {statement}" in done.stderr
-    report = python("-m", "marey", "analyze", "out.marey")
+    report = marey_command("analyze", "out.marey")
     assert f"Cost of recording: {statement}" in report.stdout
     assert "What recording costs:" in report.stdout
 
 
 def test_a_wrong_target_is_an_error_of_the_command(tmp_path: Path) -> None:
-    done = python("-m", "marey", "run", "--overhead-target", "2", "program.py")
-    assert done.returncode == 2
+    done = marey_command("run", "--overhead-target", "2", "program.py")
+    assert done.exit_code == 2
     assert "overhead target '2' must be a percentage such as '2%'" in done.stderr
     Path("pyproject.toml").write_text('[tool.marey]\noverhead_target = "much"\n')
-    done = python("-m", "marey", "run", "program.py")
-    assert done.returncode == 2
+    done = marey_command("run", "program.py")
+    assert done.exit_code == 2
     assert "pyproject.toml: tool.marey.overhead_target: overhead target 'much'" in done.stderr

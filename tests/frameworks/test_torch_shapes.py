@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,18 @@ import pytest
 from gpu_programs import run as run_on_double
 from marey import _native, _torch_operators
 from marey._torch_inputs import UNKNOWN_INPUTS
-from torch_programs import PRELUDE, python
+from programs import run_marey, write_program
+from threads import run_in_threads
+from torch_programs import PRELUDE
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    pytest.mark.skipif(
-        _torch_operators.find_support(torch.__version__, torch.version.git_version).inputs
-        == UNKNOWN_INPUTS,
-        reason="the fields with the inputs are unknown in this version",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    _torch_operators.find_support(torch.__version__, torch.version.git_version).inputs
+    == UNKNOWN_INPUTS,
+    reason="the fields with the inputs are unknown in this version",
+)
 
 Metrics = dict[str, Any]
 
@@ -118,10 +119,9 @@ def test_spans_have_the_arguments_of_pytorch_s_profiler() -> None:
         loss.backward()
 
     run()
-    session = marey.start("arguments", data="trace")
-    with torch_profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+    recorder = torch_profile(activities=[ProfilerActivity.CPU], record_shapes=True)
+    with traced("arguments"), recorder as profiler:
         run()
-    marey.finalize(session)
     profiler.export_chrome_trace("torch.json")
     ours = Counter(
         (name, str(args["Input Dims"]), str(args["Input type"]))
@@ -164,9 +164,8 @@ def test_costs_of_a_sampled_step_are_extrapolated_and_marked() -> None:
 
 def test_a_trace_has_shapes_in_sampled_steps_only() -> None:
     marey.torch.enable(operators=True)
-    session = marey.start("steps", data="trace")
-    train(250)
-    marey.finalize(session)
+    with traced("steps"):
+        train(250)
     marey.torch.disable()
     run = marey.open("steps.marey")
     steps = run.sql(
@@ -281,9 +280,8 @@ def test_operators_without_steps_are_sampled_one_by_one() -> None:
 
 def test_shapes_may_be_off() -> None:
     marey.torch.enable(operators=True, shapes="off")
-    session = marey.start("off", data="trace")
-    train(12)
-    marey.finalize(session)
+    with traced("off"):
+        train(12)
     marey.torch.disable()
     assert spans("off.marey") == []
 
@@ -312,27 +310,26 @@ def test_unusual_inputs_are_read_without_harm() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    session = marey.start("unusual", data="trace")
-    torch.sparse.mm(torch.eye(3).to_sparse(), torch.ones(3, 2))
-    torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).relu()
-    torch.ones(()).add(torch.tensor(2j))
-    torch.relu(torch.ones([1] * 20))
-    torch.cat([torch.ones(1)] * 500)  # more tensors than are recorded
-    torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 4))
-    torch.nn.functional.embedding(torch.tensor([0]), torch.ones(2, 2))
-    torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
-    torch.ones(2).to("meta").add(1)
-    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
-        symbolic = mode.from_tensor(torch.ones(5, 3))
-        symbolic @ torch.ones(3, 2)
-    with pytest.raises(RuntimeError):
-        torch.mm(torch.ones(2, 3), torch.ones(2, 3))
-    torch.relu(torch.ones(2, 3))
-    marey.finalize(session)
+    with traced("unusual"):
+        torch.sparse.mm(torch.eye(3).to_sparse(), torch.ones(3, 2))
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).relu()
+        torch.ones(()).add(torch.tensor(2j))
+        torch.relu(torch.ones([1] * 20))
+        torch.cat([torch.ones(1)] * 500)  # more tensors than are recorded
+        torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 4))
+        torch.nn.functional.embedding(torch.tensor([0]), torch.ones(2, 2))
+        torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
+        torch.ones(2).to("meta").add(1)
+        with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+            symbolic = mode.from_tensor(torch.ones(5, 3))
+            symbolic @ torch.ones(3, 2)
+        with pytest.raises(RuntimeError):
+            torch.mm(torch.ones(2, 3), torch.ones(2, 3))
+        torch.relu(torch.ones(2, 3))
     found = spans("unusual.marey")
     assert ("aten::relu", {"Input Dims": [[2, 3]], "Input type": ["float"]}) in found
     assert ("aten::relu", {"Input Dims": [[1] * 20], "Input type": ["float"]}) in found
-    losses = dict(marey.open("unusual.marey").sql("SELECT cause, count FROM losses").rows())
+    losses = dict(run_rows("unusual.marey", "SELECT cause, count FROM losses"))
     assert losses["operator_inputs"] >= 1
 
 
@@ -346,28 +343,20 @@ def test_operators_of_fifty_threads_have_their_own_shapes() -> None:
             torch.tanh(torch.ones(size))
 
     session = marey.start("threads")
-    threads = [threading.Thread(target=work, args=(size,)) for size in range(1, 51)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(partial(work, size) for size in range(1, 51)))
     assert operators(session)["aten::tanh"]["flops32"] == 20 * sum(range(1, 51))
 
 
-def test_the_command_records_shapes(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(PRELUDE + "net(x)\n")
+def test_the_command_records_shapes() -> None:
+    script = write_program(PRELUDE + "net(x)\n")
     arguments = ["-d", "trace", "--operators", "--shapes", "all", "-o", "out.marey"]
-    done = python("-m", "marey", "run", *arguments, str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", *arguments, script)
     linear = [args["Input Dims"] for name, args in spans("out.marey") if name == "aten::linear"]
     assert linear == [[[2, 4], [4, 4], [4]]] * 2 + [[[2, 4], [1, 4], [1]]]
 
 
-def test_a_project_may_switch_shapes_off(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text("import torch\nfor _ in range(2000):\n    torch.relu(torch.ones(1))\n")
+def test_a_project_may_switch_shapes_off() -> None:
+    script = write_program("import torch\nfor _ in range(2000):\n    torch.relu(torch.ones(1))\n")
     Path("pyproject.toml").write_text('[tool.marey]\noperators = true\nshapes = "off"\n')
-    done = python("-m", "marey", "run", "-d", "trace", "-o", "out.marey", str(script))
-    assert done.returncode == 0, done.stderr
+    run_marey("run", "-d", "trace", "-o", "out.marey", script)
     assert spans("out.marey") == []

@@ -14,10 +14,9 @@ import marey.torch
 import pytest
 from marey import _torch_memory, _torch_snapshot
 from torch_devices import Device
+from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 # Snapshots of CUDA's allocator, by a double of PyTorch's.
 
@@ -86,13 +85,12 @@ def test_a_snapshot_has_the_scopes_of_each_block(monkeypatch: pytest.MonkeyPatch
             written.append(marey.torch.memory_snapshot())
             return x
 
-    session = marey.start("snapshot")
-    torch.nn.Sequential(torch.nn.Linear(1, 1), Snaps())(torch.ones(1))
-    marey.finalize(session)
+    with marey.profile("snapshot"):
+        torch.nn.Sequential(torch.nn.Linear(1, 1), Snaps())(torch.ones(1))
     marey.torch.disable()
     [path] = written
     assert os.path.dirname(path) == os.getcwd()
-    rows = marey.open(path).sql(BLOCKS).rows()
+    rows = run_rows(path, BLOCKS)
     assert rows == [
         (1024, 1024, "active_allocated", "Sequential/1", None),
         (2048, 1024, "active_allocated", "/app/train.py:7@<module>", None),
@@ -129,7 +127,7 @@ def test_a_snapshot_names_the_tensors_of_blocks(monkeypatch: pytest.MonkeyPatch)
     other = torch.ones(3).as_subclass(OnDevice)
     other.address = 2048
     path = marey.torch.memory_snapshot("named.json")
-    labels = [row[4] for row in marey.open(path).sql(BLOCKS).rows()]
+    labels = [row[4] for row in run_rows(path, BLOCKS)]
     assert labels == ["parameter weight", "tensor [3] torch.float32", None]
 
 
@@ -175,16 +173,15 @@ def test_out_of_memory_writes_what_is_allocated_once_a_minute(observer: Any) -> 
     ran_out, said = observer
     ran_out(0, 1 << 40, 80 << 30, 1 << 30)
     assert (said, os.listdir(".")) == ([], [])  # nothing records
-    session = marey.start("oom")
-    for _ in range(3):
-        ran_out(0, 1 << 40, 80 << 30, 1 << 30)
-    marey.finalize(session)
+    with marey.profile("oom"):
+        for _ in range(3):
+            ran_out(0, 1 << 40, 80 << 30, 1 << 30)
     [line] = said
     [path] = Path.cwd().glob("out-of-memory-*.json")
     assert str(path) in line
     assert str(1 << 40) in line
     assert "_record_memory_history" not in line
-    assert marey.open(str(path)).sql("SELECT sum(bytes) FROM memory_snapshots").rows() == [(4096,)]
+    assert run_rows(str(path), "SELECT sum(bytes) FROM memory_snapshots") == [(4096,)]
     marey.torch.disable()
     ran_out(0, 1, 2, 3)
     assert len(said) == 1
@@ -196,9 +193,8 @@ def test_out_of_memory_without_a_history_says_how_to_have_paths(
 ) -> None:
     ran_out, said = observer
     monkeypatch.setattr(torch.cuda.memory, "_snapshot", lambda: snapshot() | {"device_traces": []})
-    session = marey.start("oom")
-    ran_out(0, 1, 2, 3)
-    marey.finalize(session)
+    with marey.profile("oom"):
+        ran_out(0, 1, 2, 3)
     [line] = said
     assert line.endswith(f"call {_torch_snapshot.KEEP_HISTORY} at the beginning")
     parameters = inspect.signature(torch.cuda.memory._record_memory_history).parameters
@@ -215,9 +211,8 @@ def test_a_failure_of_the_observer_does_not_reach_the_program(
         raise RuntimeError("no snapshot")
 
     monkeypatch.setattr(torch.cuda.memory, "_snapshot", fail)
-    session = marey.start("oom")
-    ran_out(0, 1, 2, 3)
-    marey.finalize(session)
+    with marey.profile("oom"):
+        ran_out(0, 1, 2, 3)
     assert len(said) == 1
     assert "no snapshot" in said[0]
     assert not list(Path.cwd().glob("out-of-memory-*"))

@@ -6,18 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from torch_programs import (
-    Shape,
-    net_scopes,
-    profile,
-)
+from torch_programs import Shape, net_scopes, profile
 
 torch = pytest.importorskip("torch")
 
 
-def test_modules_backward_and_optimizer_nest_in_the_step(tmp_path: Path) -> None:
+def test_modules_backward_and_optimizer_nest_in_the_step() -> None:
     scopes = profile(
-        tmp_path,
         """
         optimizer = torch.optim.AdamW(net.parameters())
         for _ in range(3):
@@ -28,9 +23,9 @@ def test_modules_backward_and_optimizer_nest_in_the_step(tmp_path: Path) -> None
     assert scopes == {"step": (3, inside)}
 
 
-def test_nodes_have_their_kinds(tmp_path: Path) -> None:
-    profile(tmp_path, "train(net, torch.optim.SGD(net.parameters()), x)")
-    step = json.loads((tmp_path / "out.hatchet").read_text())[0]["children"][0]
+def test_nodes_have_their_kinds() -> None:
+    profile("train(net, torch.optim.SGD(net.parameters()), x)")
+    step = json.loads(Path("out.hatchet").read_text())[0]["children"][0]
     assert step["marey"]["kind"] == "step"
     assert {child["frame"]["name"]: child["marey"]["kind"] for child in step["children"]} == {
         "Net": "module",
@@ -39,9 +34,8 @@ def test_nodes_have_their_kinds(tmp_path: Path) -> None:
     }
 
 
-def test_evaluation_opens_no_step(tmp_path: Path) -> None:
+def test_evaluation_opens_no_step() -> None:
     scopes = profile(
-        tmp_path,
         """
         with torch.no_grad():
             net(x)
@@ -52,9 +46,8 @@ def test_evaluation_opens_no_step(tmp_path: Path) -> None:
     assert scopes == {"Net": (2, net_scopes(2))}
 
 
-def test_two_models_share_a_step_and_each_optimizer_closes_one(tmp_path: Path) -> None:
+def test_two_models_share_a_step_and_each_optimizer_closes_one() -> None:
     scopes = profile(
-        tmp_path,
         """
         critic = nn.Sequential(nn.Linear(1, 1))
         optimizer = torch.optim.SGD([*net.parameters(), *critic.parameters()])
@@ -69,9 +62,8 @@ def test_two_models_share_a_step_and_each_optimizer_closes_one(tmp_path: Path) -
     assert inside["Sequential"] == (2, {"0": (2, {})})
 
 
-def test_backward_is_under_the_scope_that_called_it(tmp_path: Path) -> None:
+def test_backward_is_under_the_scope_that_called_it() -> None:
     scopes = profile(
-        tmp_path,
         """
         import marey
 
@@ -106,9 +98,8 @@ def test_backward_is_under_the_scope_that_called_it(tmp_path: Path) -> None:
     }
 
 
-def test_closures_run_inside_the_optimizer_step(tmp_path: Path) -> None:
+def test_closures_run_inside_the_optimizer_step() -> None:
     scopes = profile(
-        tmp_path,
         """
         optimizer = torch.optim.LBFGS(net.parameters(), max_iter=1)
 
@@ -127,9 +118,8 @@ def test_closures_run_inside_the_optimizer_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="PyTorch 2.3 and later have it")
-def test_a_step_that_grad_scaler_skips_stays_open(tmp_path: Path) -> None:
+def test_a_step_that_grad_scaler_skips_stays_open() -> None:
     scopes = profile(
-        tmp_path,
         """
         optimizer = torch.optim.SGD(net.parameters())
         scaler = torch.amp.GradScaler("cpu")
@@ -146,9 +136,8 @@ def test_a_step_that_grad_scaler_skips_stays_open(tmp_path: Path) -> None:
     assert inside["SGD.step"] == (2, {})
 
 
-def test_optimizers_that_run_in_backward_make_one_step(tmp_path: Path) -> None:
+def test_optimizers_that_run_in_backward_make_one_step() -> None:
     scopes = profile(
-        tmp_path,
         """
         for parameter in net.parameters():
             optimizer = torch.optim.SGD([parameter])

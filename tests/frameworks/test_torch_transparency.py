@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 from marey import _torch_operators
-from torch_programs import (
-    GPT,
-    PRELUDE,
-    Shape,
-    net_scopes,
-    profile,
-    profile_script,
-    python,
-)
+from programs import run_command, run_program
+from torch_programs import GPT, PRELUDE, Shape, net_scopes, profile, profile_script
 
 torch = pytest.importorskip("torch")
 
 MINOR = _torch_operators.minor_of(torch.__version__) or (0, 0)
 
 
-def test_models_are_not_modified(tmp_path: Path) -> None:
+def test_models_are_not_modified() -> None:
     outcome = profile(
-        tmp_path,
         """
         import copy, pickle
 
@@ -42,9 +34,8 @@ def test_models_are_not_modified(tmp_path: Path) -> None:
     assert outcome.scopes["step"][1] == {"Net": (4, net_scopes(4))}
 
 
-def test_models_are_not_kept_alive(tmp_path: Path) -> None:
+def test_models_are_not_kept_alive() -> None:
     profile(
-        tmp_path,
         """
         import gc, weakref
 
@@ -66,9 +57,8 @@ def test_models_are_not_kept_alive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", ["ValueError", "KeyboardInterrupt", "SystemExit"])
-def test_an_exception_in_forward_closes_its_scopes(tmp_path: Path, error: str) -> None:
+def test_an_exception_in_forward_closes_its_scopes(error: str) -> None:
     outcome = profile(
-        tmp_path,
         f"""
         class Failing(nn.Module):
             def forward(self, x):
@@ -88,9 +78,8 @@ def test_an_exception_in_forward_closes_its_scopes(tmp_path: Path, error: str) -
     assert outcome.scopes == {"Sequential": (2, whole), "Net": (1, net_scopes(1))}
 
 
-def test_tracebacks_have_no_line_of_marey(tmp_path: Path) -> None:
+def test_tracebacks_have_no_line_of_marey() -> None:
     outcome = profile(
-        tmp_path,
         """
         import os, traceback
         import marey
@@ -114,9 +103,8 @@ def test_tracebacks_have_no_line_of_marey(tmp_path: Path) -> None:
     assert outcome.stdout == "10 False\n" * 2
 
 
-def test_exceptions_in_backward_and_in_a_closure_close_their_scopes(tmp_path: Path) -> None:
+def test_exceptions_in_backward_and_in_a_closure_close_their_scopes() -> None:
     outcome = profile(
-        tmp_path,
         """
         def fail(*_):
             raise ValueError("on purpose")
@@ -138,9 +126,8 @@ def test_exceptions_in_backward_and_in_a_closure_close_their_scopes(tmp_path: Pa
     assert outcome.scopes == {"step": (1, inside)}
 
 
-def test_compile_has_no_graph_break_and_no_warning(tmp_path: Path) -> None:
+def test_compile_has_no_graph_break_and_no_warning() -> None:
     outcome = profile(
-        tmp_path,
         """
         import copy, warnings
 
@@ -166,13 +153,10 @@ def test_compile_has_no_graph_break_and_no_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("imported", ["before", "after"])
-def test_hooks_of_submodules_are_compiled_once_by_either_order(
-    tmp_path: Path, imported: str
-) -> None:
+def test_hooks_of_submodules_are_compiled_once_by_either_order(imported: str) -> None:
     # Before 2.5, the compiler knows no `__call__` of a module that is not a Python function.
     call = "__call__" if MINOR >= (2, 5) else "forward"
     outcome = profile(
-        tmp_path,
         f"""
         from marey import torch as hooks
 
@@ -215,9 +199,8 @@ def test_hooks_of_submodules_are_compiled_once_by_either_order(
     assert outcome.stdout in {f"2\n{count} {{}}\n" for count in graphs}
 
 
-def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:
+def test_compile_with_breaks_keeps_scopes_in_order() -> None:
     outcome = profile(
-        tmp_path,
         """
         class Breaking(nn.Module):
             def __init__(self):
@@ -243,7 +226,7 @@ def test_compile_with_breaks_keeps_scopes_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("memory", [False, True])
-def test_functions_of_marey_are_not_compiled_with_the_program(tmp_path: Path, memory: bool) -> None:
+def test_functions_of_marey_are_not_compiled_with_the_program(memory: bool) -> None:
     source = """
         import warnings
         from torch._dynamo.utils import counters
@@ -266,17 +249,15 @@ def test_functions_of_marey_are_not_compiled_with_the_program(tmp_path: Path, me
                 compiled(x)
         print(sum(counters["graph_break"].values()), dict(counters["frames"]))
         """
-    program = tmp_path / "plain.py"
-    program.write_text(PRELUDE + textwrap.dedent(source))
-    plain = python(str(program)).stdout
+    plain = run_program(PRELUDE + textwrap.dedent(source)).stdout
     switch = f"import marey.torch\nmarey.torch.enable(memory={memory})\n"
-    outcome = profile(tmp_path, switch + textwrap.dedent(source))
+    outcome = profile(switch + textwrap.dedent(source))
     assert outcome.stdout == plain
 
 
-def test_a_model_that_native_code_calls_has_its_scope(tmp_path: Path) -> None:
+def test_a_model_that_native_code_calls_has_its_scope() -> None:
     # No Python frame is around a function that ends the program.
-    outcome = profile(tmp_path, "import atexit; atexit.register(net, x)")
+    outcome = profile("import atexit; atexit.register(net, x)")
     assert outcome.stderr.startswith("marey: "), outcome.stderr
     assert "Error" not in outcome.stderr
     assert outcome.scopes["step"][1] == {"Net": (1, net_scopes(1))}
@@ -286,9 +267,8 @@ def test_a_model_that_native_code_calls_has_its_scope(tmp_path: Path) -> None:
     not hasattr(torch.nn.modules.module, "_has_any_global_hook"),
     reason="this version does not warn of global hooks",
 )
-def test_other_global_hooks_still_make_compile_warn(tmp_path: Path) -> None:
+def test_other_global_hooks_still_make_compile_warn() -> None:
     outcome = profile(
-        tmp_path,
         """
         nn.modules.module.register_module_forward_hook(lambda *_: None)
         torch.compile(net, backend="eager")(x)
@@ -297,7 +277,7 @@ def test_other_global_hooks_still_make_compile_warn(tmp_path: Path) -> None:
     assert "when there are global hooks" in outcome.stderr
 
 
-def test_tracers_and_exporters_get_the_same_graphs(tmp_path: Path) -> None:
+def test_tracers_and_exporters_get_the_same_graphs() -> None:
     source = """
         import torch.fx
 
@@ -318,10 +298,8 @@ def test_tracers_and_exporters_get_the_same_graphs(tmp_path: Path) -> None:
 
         print("aten::backward" in str(torch.jit.script(script_backward).graph))
         """
-    program = tmp_path / "plain.py"
-    program.write_text(PRELUDE + textwrap.dedent(source))
-    plain = python(str(program)).stdout
-    outcome = profile(tmp_path, source)
+    plain = run_program(PRELUDE + textwrap.dedent(source)).stdout
+    outcome = profile(source)
     assert outcome.scopes["Net"][0] > 1
     assert without_positions(outcome.stdout) == without_positions(plain)
     assert plain.endswith("True\n")
@@ -333,9 +311,8 @@ def without_positions(graphs: str) -> str:
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpoints_recompute_inside_backward(tmp_path: Path, reentrant: bool) -> None:
+def test_checkpoints_recompute_inside_backward(reentrant: bool) -> None:
     scopes = profile(
-        tmp_path,
         f"""
         from torch.utils.checkpoint import checkpoint
 
@@ -356,10 +333,10 @@ def test_checkpoints_recompute_inside_backward(tmp_path: Path, reentrant: bool) 
     assert inside["Linear"] == (2, {})
 
 
-def test_the_example_trains_the_same_and_calls_46_modules_a_step(tmp_path: Path) -> None:
+def test_the_example_trains_the_same_and_calls_46_modules_a_step() -> None:
     args = ("--steps", "3", "--report-every", "1", "--device", "cpu")
-    plain = python(str(GPT), *args).stdout.splitlines()
-    outcome = profile_script(tmp_path, GPT, *args)
+    plain = run_command(sys.executable, GPT, *args).stdout.splitlines()
+    outcome = profile_script(GPT, *args)
     assert outcome.stdout.splitlines()[:3] == plain[:3]
 
     def modules(scopes: Shape) -> int:

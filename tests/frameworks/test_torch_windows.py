@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import signal
-import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +15,12 @@ import marey
 import marey.torch
 import pytest
 from marey import _native, _torch_operators
-from torch_programs import PRELUDE, python
+from programs import marey_command, run_marey
+from threads import run_in_threads
+from torch_programs import PRELUDE
+from trace_files import run_rows, traced
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 @pytest.fixture(autouse=True)
@@ -46,17 +46,13 @@ class Model:
             self.optimizer.step()
 
 
-def rows(run: str, query: str) -> list[tuple[Any, ...]]:
-    return marey.open(run).sql(query).rows()
-
-
 def windows(run: str) -> list[tuple[Any, ...]]:
-    return rows(run, "SELECT key FROM metadata WHERE key LIKE 'torch_window.%'")
+    return run_rows(run, "SELECT key FROM metadata WHERE key LIKE 'torch_window.%'")
 
 
 def traced_steps(run: str) -> list[int]:
     """Returns the numbers of the steps in which the profiler ran."""
-    found = rows(
+    found = run_rows(
         run,
         "SELECT DISTINCT s.number FROM steps AS s JOIN traced_operators AS o "
         "ON o.start_nanos BETWEEN s.start_nanos AND s.start_nanos + s.duration_nanos "
@@ -66,7 +62,12 @@ def traced_steps(run: str) -> list[int]:
 
 
 def losses(run: str) -> dict[str, int]:
-    return dict(rows(run, "SELECT cause, count FROM losses"))
+    return dict(run_rows(run, "SELECT cause, count FROM losses"))
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
 
 
 def test_the_command_line_records_everything_about_the_operators_of_some_steps(
@@ -87,13 +88,12 @@ print("trained")
 """
     )
     arguments = ["--operators", "--window", "2:3", "-o", "out.marey", str(script)]
-    done = python("-m", "marey", "run", *arguments)
-    assert done.returncode == 0, done.stderr
+    done = run_marey("run", *arguments)
     assert done.stdout == "trained\n"
     assert "USDT" not in done.stderr
     assert "profiler_start" not in done.stderr
     assert traced_steps("out.marey") == [2, 3]
-    (linear,) = rows(
+    (linear,) = run_rows(
         "out.marey",
         "SELECT DISTINCT module, input_dims, input_types, input_strides, concrete_inputs, flops, "
         "forward_thread FROM traced_operators WHERE name = 'aten::addmm' AND module = 'head'",
@@ -107,46 +107,46 @@ print("trained")
         16,
         0,
     )
-    ids = rows("out.marey", "SELECT record_function_id FROM traced_operators")
+    ids = run_rows("out.marey", "SELECT record_function_id FROM traced_operators")
     assert len(set(ids)) == len(ids), "each call has a number of its own"
-    ((backward, forward),) = rows(
+    ((backward, forward),) = run_rows(
         "out.marey",
         "SELECT count(*), count(f.sequence) FROM traced_operators AS b LEFT JOIN "
         "(SELECT DISTINCT sequence FROM traced_operators WHERE name = 'aten::addmm') AS f "
         "ON f.sequence = b.sequence WHERE b.name = 'AddmmBackward0' AND b.forward_thread > 0",
     )
     assert backward == forward == 6
-    ((stack,),) = rows(
+    ((stack,),) = run_rows(
         "out.marey",
         "SELECT DISTINCT call_stack FROM traced_operators WHERE name = 'aten::addmm' "
         "AND module = 'head'",
     )
     # Calls that the program made before the window began are only in the stacks.
-    assert rows("out.marey", "SELECT DISTINCT path FROM spans WHERE name = 'step'") == [("step",)]
+    assert run_rows("out.marey", "SELECT DISTINCT path FROM spans WHERE name = 'step'") == [
+        ("step",)
+    ]
     frames = stack.split(";")
     (caller,) = (frame for frame in frames if re.fullmatch(r"program\.py\(\d+\): forward", frame))
     (module,) = (frame for frame in frames if frame.startswith("nn.Module: Linear_"))
     assert frames.index(module) < frames.index(caller)
     kernel = "SELECT DISTINCT arg(args, 'grid'), arg(args, 'warps') FROM traced_operators"
-    assert rows("out.marey", f"{kernel} WHERE name = 'triton_add'") == [("g", "4")]
+    assert run_rows("out.marey", f"{kernel} WHERE name = 'triton_add'") == [("g", "4")]
 
 
-def test_an_operator_that_both_record_is_one_span() -> None:
-    model = Model()
+def test_an_operator_that_both_record_is_one_span(model: Model) -> None:
     model.train(1)
     marey.torch.enable(operators=True, shapes="off")
-    session = marey.start("both", data="trace")
-    with marey.torch.window(with_stack=False):
+    with traced("both"):
+        with marey.torch.window(with_stack=False):
+            model.train(2)
         model.train(2)
-    model.train(2)
-    marey.finalize(session)
     operators = (
         "SELECT s.number, o.name, count(*), count(NULLIF(o.args, '{}')) FROM spans AS o JOIN steps "
         "AS s ON o.start_nanos BETWEEN s.start_nanos AND s.start_nanos + s.duration_nanos "
         "WHERE o.kind = 'operator' GROUP BY s.number, o.name ORDER BY o.name"
     )
     counts: dict[int, list[tuple[str, int]]] = {}
-    for number, name, count, with_args in rows("both.marey", operators):
+    for number, name, count, with_args in run_rows("both.marey", operators):
         assert with_args == (count if number < 2 else 0), (number, name)
         counts.setdefault(number, []).append((name, count))
     # The second step of the window has the operators of the second one without.
@@ -154,15 +154,13 @@ def test_an_operator_that_both_record_is_one_span() -> None:
 
 
 def test_both_clocks_agree_within_50_microseconds() -> None:
-    session = marey.start("clock", data="trace")
     # Without operators marey does not record `record_function`, so each has its own span.
-    with marey.torch.window(with_stack=False):
+    with traced("clock"), marey.torch.window(with_stack=False):
         for _ in range(50):
             with marey.scope("ours"), torch.profiler.record_function("theirs"):
                 torch.ones(1)
-    marey.finalize(session)
     spans = "(SELECT *, row_number() OVER (ORDER BY start_nanos) AS place FROM spans WHERE name = "
-    distances = rows(
+    distances = run_rows(
         "clock.marey",
         "SELECT t.start_nanos - o.start_nanos, o.end_nanos - t.end_nanos, t.path "
         f"FROM {spans}'ours') AS o JOIN {spans}'theirs') AS t ON t.place = o.place",
@@ -172,46 +170,39 @@ def test_both_clocks_agree_within_50_microseconds() -> None:
     assert min(abs(start) for start, _, _ in distances) < 50_000
     assert min(abs(end) for _, end, _ in distances) < 50_000
     assert {path for _, _, path in distances} == {"ours/theirs"}
-    ((offset,),) = rows(
+    ((offset,),) = run_rows(
         "clock.marey",
         "SELECT arg(value, 'clock_offset_nanos') FROM metadata WHERE key LIKE 'torch%'",
     )
     assert offset is not None
 
 
-def test_a_schedule_has_the_steps_of_torch_profiler_schedule() -> None:
-    model = Model()
-    session = marey.start("cycles", data="trace")
-    with marey.torch.window(steps=2, wait=1, warmup=1, repeat=2, with_stack=False):
+def test_a_schedule_has_the_steps_of_torch_profiler_schedule(model: Model) -> None:
+    window = marey.torch.window(steps=2, wait=1, warmup=1, repeat=2, with_stack=False)
+    with traced("cycles"), window:
         model.train(10)
-    marey.finalize(session)
     assert traced_steps("cycles.marey") == [2, 3, 6, 7]
     assert len(windows("cycles.marey")) == 2
 
 
-def test_a_window_without_a_wait_begins_with_the_first_step() -> None:
-    model = Model()
-    session = marey.start("first", data="trace")
-    window = marey.torch.window(steps=1, with_stack=False).arm()
-    model.train(3)
-    window.disarm()
-    marey.finalize(session)
+def test_a_window_without_a_wait_begins_with_the_first_step(model: Model) -> None:
+    with traced("first"):
+        window = marey.torch.window(steps=1, with_stack=False).arm()
+        model.train(3)
+        window.disarm()
     assert traced_steps("first.marey") == [0]
 
 
-def test_a_window_that_is_open_at_the_end_is_in_the_run() -> None:
-    model = Model()
-    session = marey.start("end", data="trace")
-    marey.torch.window(steps=100, wait=1, with_stack=False).arm()
-    model.train(3)
-    marey.finalize(session)
+def test_a_window_that_is_open_at_the_end_is_in_the_run(model: Model) -> None:
+    with traced("end"):
+        marey.torch.window(steps=100, wait=1, with_stack=False).arm()
+        model.train(3)
     assert traced_steps("end.marey") == [1, 2]
 
 
 def test_a_file_triggers_a_window_each_time_it_is_written(tmp_path: Path) -> None:
     model, file = Model(), tmp_path / "go"
-    session = marey.start("file", data="trace")
-    with marey.torch.window(on=f"file:{file}", with_stack=False):
+    with traced("file"), marey.torch.window(on=f"file:{file}", with_stack=False):
         model.train(2)
         file.write_text("")
         model.train(4)
@@ -219,7 +210,6 @@ def test_a_file_triggers_a_window_each_time_it_is_written(tmp_path: Path) -> Non
         model.train(1)
         file.write_text("")
         model.train(2)
-    marey.finalize(session)
     assert traced_steps("file.marey") == [3, 8]
 
 
@@ -229,21 +219,19 @@ def test_sigusr2_triggers_a_window_and_reaches_the_program_s_handler() -> None:
     earlier = signal.signal(signal.SIGUSR2, lambda number, _: received.append(number))
     try:
         handler = signal.getsignal(signal.SIGUSR2)
-        session = marey.start("signal", data="trace")
-        with marey.torch.window(on="SIGUSR2", with_stack=False):
-            model.train(1)
-            os.kill(os.getpid(), signal.SIGUSR2)
-            model.train(3)
-        assert signal.getsignal(signal.SIGUSR2) is handler
-        marey.finalize(session)
+        with traced("signal"):
+            with marey.torch.window(on="SIGUSR2", with_stack=False):
+                model.train(1)
+                os.kill(os.getpid(), signal.SIGUSR2)
+                model.train(3)
+            assert signal.getsignal(signal.SIGUSR2) is handler
     finally:
         signal.signal(signal.SIGUSR2, earlier)
     assert received == [signal.SIGUSR2]
     assert traced_steps("signal.marey") == [2]
 
 
-def test_a_handler_that_the_program_sets_later_stays() -> None:
-    model = Model()
+def test_a_handler_that_the_program_sets_later_stays(model: Model) -> None:
     earlier = signal.getsignal(signal.SIGUSR2)
     session = marey.start("later", data="trace")
     try:
@@ -264,99 +252,83 @@ def test_the_step_after_a_slow_one_is_a_window(monkeypatch: pytest.MonkeyPatch) 
     ends = iter(itertools.accumulate([1.0] * 8 + [9.0, 60.0] + [1.0] * 4))
     monkeypatch.setattr("marey._torch_window_plans.perf_counter", lambda: next(ends))
     model = Model()
-    session = marey.start("slow", data="trace")
-    with marey.torch.window(on="slow:1.5x", with_stack=False):
+    with traced("slow"), marey.torch.window(on="slow:1.5x", with_stack=False):
         model.train(14)
-    marey.finalize(session)
     assert traced_steps("slow.marey") == [9]
 
 
-def test_allocations_have_the_context_that_made_them() -> None:
-    model = Model()
+def test_allocations_have_the_context_that_made_them(model: Model) -> None:
     model.train(1)
     marey.torch.enable(operators=True, shapes="off")
-    session = marey.start("memory", data="trace")
-    with marey.torch.window(with_stack=False):
+    with traced("memory"), marey.torch.window(with_stack=False):
         model.train(1)
-    marey.finalize(session)
-    events = rows(
+    events = run_rows(
         "memory.marey",
         "SELECT path FROM memory_events WHERE action = 'alloc' AND bytes = 2048",
     )
     assert any("Sequential/0/aten::conv2d" in (path or "") for (path,) in events), events
 
 
-def test_a_profiler_of_the_program_is_not_disturbed() -> None:
-    model = Model()
-    session = marey.start("others", data="trace")
-    window = marey.torch.window(steps=1, wait=1).arm()
-    program = torch.profiler.profile()
-    program.start()
-    with pytest.warns(UserWarning, match=r"another torch\.profiler is running"):
-        model.train(3)
-    program.stop()
-    window.disarm()
-    assert any(event.name == "aten::conv2d" for event in program.events())
-    marey.finalize(session)
+def test_a_profiler_of_the_program_is_not_disturbed(model: Model) -> None:
+    with traced("others"):
+        window = marey.torch.window(steps=1, wait=1).arm()
+        program = torch.profiler.profile()
+        program.start()
+        with pytest.warns(UserWarning, match=r"another torch\.profiler is running"):
+            model.train(3)
+        program.stop()
+        window.disarm()
+        assert any(event.name == "aten::conv2d" for event in program.events())
     assert windows("others.marey") == []
     assert losses("others.marey")["torch_windows"] == 1
 
 
-def test_a_profiler_of_the_program_that_warms_up_is_not_disturbed() -> None:
-    model = Model()
-    session = marey.start("warmup", data="trace")
-    window = marey.torch.window(steps=1, wait=2).arm()
-    model.train(1)
-    schedule = torch.profiler.schedule(wait=0, warmup=2, active=1)
-    with torch.profiler.profile(schedule=schedule) as program:
-        with pytest.warns(UserWarning, match=r"another torch\.profiler is running"):
+def test_a_profiler_of_the_program_that_warms_up_is_not_disturbed(model: Model) -> None:
+    with traced("warmup"):
+        window = marey.torch.window(steps=1, wait=2).arm()
+        model.train(1)
+        schedule = torch.profiler.schedule(wait=0, warmup=2, active=1)
+        with torch.profiler.profile(schedule=schedule) as program:
+            with pytest.warns(UserWarning, match=r"another torch\.profiler is running"):
+                model.train(1)
+            program.step()
             model.train(1)
-        program.step()
-        model.train(1)
-        program.step()
-        model.train(1)
-    window.disarm()
-    assert any(event.name == "aten::conv2d" for event in program.events())
-    marey.finalize(session)
+            program.step()
+            model.train(1)
+        window.disarm()
+        assert any(event.name == "aten::conv2d" for event in program.events())
     assert losses("warmup.marey")["torch_windows"] == 1
 
 
-def test_a_window_ends_when_the_program_starts_a_profiler() -> None:
-    model = Model()
-    session = marey.start("yields", data="trace")
-    with marey.torch.window(with_stack=False):
-        model.train(1)
-        with torch.profiler.profile() as program:
+def test_a_window_ends_when_the_program_starts_a_profiler(model: Model) -> None:
+    with traced("yields"):
+        with marey.torch.window(with_stack=False):
             model.train(1)
-        model.train(1)
-    assert sum(event.name == "aten::conv2d" for event in program.events()) == 1
-    marey.finalize(session)
+            with torch.profiler.profile() as program:
+                model.train(1)
+            model.train(1)
+        assert sum(event.name == "aten::conv2d" for event in program.events()) == 1
     assert traced_steps("yields.marey") == [0]
 
 
-def test_switches_change_what_is_recorded() -> None:
-    model = Model()
-    session = marey.start("switches", data="trace")
-    with marey.torch.window(record_shapes=False, profile_memory=False, with_stack=False):
+def test_switches_change_what_is_recorded(model: Model) -> None:
+    window = marey.torch.window(record_shapes=False, profile_memory=False, with_stack=False)
+    with traced("switches"), window:
         model.train(1)
-    marey.finalize(session)
-    ((total, dims, stacks, flops),) = rows(
+    ((total, dims, stacks, flops),) = run_rows(
         "switches.marey",
         "SELECT count(*), count(input_dims), count(call_stack), count(flops) FROM traced_operators",
     )
     assert total > 0
     assert (dims, stacks, flops) == (0, 0, 0)
-    assert rows("switches.marey", "SELECT count(*) FROM memory_events") == [(0,)]
-    assert rows("switches.marey", "SELECT count(*) FROM spans WHERE kind = 'frame'") == [(0,)]
+    assert run_rows("switches.marey", "SELECT count(*) FROM memory_events") == [(0,)]
+    assert run_rows("switches.marey", "SELECT count(*) FROM spans WHERE kind = 'frame'") == [(0,)]
 
 
-def test_flops_are_those_of_pytorch_if_wanted() -> None:
-    model = Model()
-    session = marey.start("flops", data="trace")
-    with marey.torch.window(with_stack=False, with_flops=True):
+def test_flops_are_those_of_pytorch_if_wanted(model: Model) -> None:
+    with traced("flops"), marey.torch.window(with_stack=False, with_flops=True):
         model.train(1)
-    marey.finalize(session)
-    assert rows(
+    assert run_rows(
         "flops.marey",
         "SELECT arg(args, 'flops') FROM traced_operators WHERE name LIKE 'aten::conv2d%'",
     ) == [(str(2 * 2 * 4 * 64 * 27),)]
@@ -364,12 +336,14 @@ def test_flops_are_those_of_pytorch_if_wanted() -> None:
 
 def test_modules_of_torchscript_are_named_if_wanted() -> None:
     model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(4, 4)))
-    session = marey.start("modules", data="trace")
-    for wanted in (False, True):
-        with marey.torch.window(with_stack=False, with_modules=wanted), marey.scope(str(wanted)):
-            model(torch.ones(2, 4))
-    marey.finalize(session)
-    ((without, named),) = rows(
+    with traced("modules"):
+        for wanted in (False, True):
+            with (
+                marey.torch.window(with_stack=False, with_modules=wanted),
+                marey.scope(str(wanted)),
+            ):
+                model(torch.ones(2, 4))
+    ((without, named),) = run_rows(
         "modules.marey",
         "SELECT count(*) FILTER (WHERE path LIKE '%False%'), "
         "count(*) FILTER (WHERE path LIKE '%True%') "
@@ -387,23 +361,20 @@ def test_synchronisations_are_asked_for_if_wanted(monkeypatch: pytest.MonkeyPatc
         return config(**options)
 
     monkeypatch.setattr(torch._C._profiler, "_ExperimentalConfig", create)
-    session = marey.start("synchronisations", data="trace")
-    for wanted in (False, True):
-        with marey.torch.window(with_stack=False, sync_events=wanted):
-            torch.ones(2)
-    marey.finalize(session)
+    with traced("synchronisations"):
+        for wanted in (False, True):
+            with marey.torch.window(with_stack=False, sync_events=wanted):
+                torch.ones(2)
     assert asked == [False, True]
 
 
-def test_values_of_inputs_can_be_left_out() -> None:
-    model = Model()
-    session = marey.start("values", data="trace")
-    with marey.torch.window(with_stack=False, record_concrete_inputs=False):
-        model.train(1)
-    with marey.torch.window(with_stack=False):
-        model.train(1)
-    marey.finalize(session)
-    values = rows(
+def test_values_of_inputs_can_be_left_out(model: Model) -> None:
+    with traced("values"):
+        with marey.torch.window(with_stack=False, record_concrete_inputs=False):
+            model.train(1)
+        with marey.torch.window(with_stack=False):
+            model.train(1)
+    values = run_rows(
         "values.marey",
         "SELECT count(concrete_inputs) FROM traced_operators WHERE name LIKE 'aten::conv2d%' "
         "GROUP BY start_nanos ORDER BY start_nanos",
@@ -417,13 +388,12 @@ def test_all_threads_are_recorded_if_wanted() -> None:
 
     for all_threads in (False, True):
         expected = int(all_threads)
-        session = marey.start(f"threads{expected}", data="trace")
-        with marey.torch.window(with_stack=False, profile_memory=False, all_threads=all_threads):
-            thread = threading.Thread(target=multiply)
-            thread.start()
-            thread.join()
-        marey.finalize(session)
-        found = rows(
+        with (
+            traced(f"threads{expected}"),
+            marey.torch.window(with_stack=False, profile_memory=False, all_threads=all_threads),
+        ):
+            run_in_threads(multiply)
+        found = run_rows(
             f"threads{expected}.marey",
             "SELECT count(*) FROM traced_operators WHERE name = 'aten::mm'",
         )
@@ -431,23 +401,21 @@ def test_all_threads_are_recorded_if_wanted() -> None:
 
 
 def test_performance_events_are_counted_in_the_window_alone() -> None:
-    session = marey.start("events", data="trace")
-    with marey.torch.window(performance_events=["page_faults"]), marey.scope("inside"):
-        torch.ones(2)
-    with marey.scope("outside"):
-        torch.ones(2)
-    marey.finalize(session)
+    with traced("events"):
+        with marey.torch.window(performance_events=["page_faults"]), marey.scope("inside"):
+            torch.ones(2)
+        with marey.scope("outside"):
+            torch.ones(2)
     query = "SELECT DISTINCT path FROM counters WHERE name = 'page_faults' AND path LIKE '%side'"
-    assert rows("events.marey", query) == [("inside",)]
+    assert run_rows("events.marey", query) == [("inside",)]
 
 
 def test_performance_events_are_counted_in_each_operator() -> None:
     marey.torch.enable(operators=True)
-    session = marey.start("operators", data="trace")
-    with marey.torch.window(with_stack=False, performance_events=["page_faults"]):
+    window = marey.torch.window(with_stack=False, performance_events=["page_faults"])
+    with traced("operators"), window:
         torch.ones(1 << 22)  # 16 MiB of new memory
-    marey.finalize(session)
-    ((faults,),) = rows(
+    ((faults,),) = run_rows(
         "operators.marey",
         "SELECT sum(value) FROM counters WHERE name = 'page_faults' AND path LIKE '%aten::fill_%'",
     )
@@ -455,15 +423,14 @@ def test_performance_events_are_counted_in_each_operator() -> None:
 
 
 def test_performance_events_that_the_machine_lacks_are_named() -> None:
-    session = marey.start("no_events", data="trace")
     with (
+        traced("no_events"),
         pytest.warns(
             UserWarning, match="a window has no performance events: .*`rffffffffffffffff`"
         ),
         marey.torch.window(performance_events=["rffffffffffffffff"]),
     ):
         torch.ones(2)
-    marey.finalize(session)
 
 
 @pytest.mark.parametrize(
@@ -483,29 +450,24 @@ def test_switches_without_effect_are_rejected(arguments: dict[str, Any], reason:
 
 
 def test_a_session_without_a_trace_has_no_window() -> None:
-    session = marey.start("tree")
-    with pytest.warns(UserWarning, match="no session records a trace"), marey.torch.window():
+    warned = pytest.warns(UserWarning, match="no session records a trace")
+    with marey.profile("tree"), warned, marey.torch.window():
         torch.ones(1)
-    marey.finalize(session)
 
 
-def test_nothing_is_left_behind() -> None:
-    model = Model()
+def test_nothing_is_left_behind(model: Model) -> None:
     profile = torch.autograd.profiler.profile
     before = profile._prepare_trace, profile.__exit__
-    session = marey.start("clean", data="trace")
-    with marey.torch.window():
-        model.train(1)
-    assert not torch.autograd._profiler_enabled()
-    assert (profile._prepare_trace, profile.__exit__) == before
-    assert "KINETO_LOG_LEVEL" not in os.environ
-    marey.finalize(session)
+    with traced("clean"):
+        with marey.torch.window():
+            model.train(1)
+        assert not torch.autograd._profiler_enabled()
+        assert (profile._prepare_trace, profile.__exit__) == before
+        assert "KINETO_LOG_LEVEL" not in os.environ
 
 
-def test_a_forked_child_leaves_the_window_to_its_parent() -> None:
-    model = Model()
-    session = marey.start("fork", data="trace")
-    with marey.torch.window(with_stack=False):
+def test_a_forked_child_leaves_the_window_to_its_parent(model: Model) -> None:
+    with traced("fork"), marey.torch.window(with_stack=False):
         model.train(1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of forks with threads
@@ -514,17 +476,14 @@ def test_a_forked_child_leaves_the_window_to_its_parent() -> None:
             marey._session.leave_end_to_parent()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
-    marey.finalize(session)
     assert len(windows("fork.marey")) == 1
 
 
 def test_record_function_ids_end_with_the_window() -> None:
     if _torch_operators.find_support(torch.__version__, "").objection is not None:
         pytest.skip("operators of this version cannot be observed")
-    session = marey.start("ids", data="trace")
-    with marey.torch.window():
+    with traced("ids"), marey.torch.window():
         torch.ones(1)
-    marey.finalize(session)
     with torch.profiler.profile() as program:
         torch.ones(1)
     program.export_chrome_trace("program.json")
@@ -545,6 +504,6 @@ def test_record_function_ids_end_with_the_window() -> None:
     ],
 )
 def test_the_command_line_rejects_windows_that_cannot_be(arguments: list[str], reason: str) -> None:
-    done = python("-m", "marey", "run", *arguments, "program.py")
-    assert done.returncode == 2
+    done = marey_command("run", *arguments, "program.py")
+    assert done.exit_code == 2
     assert reason in done.stderr

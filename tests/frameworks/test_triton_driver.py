@@ -6,45 +6,23 @@ import os
 import textwrap
 from pathlib import Path
 
-import pytest
 from profiles import counts, find, metrics, tree
 from programs import run_program
 from replay import environment
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 KERNEL = """
-import ctypes
 import marey
-import triton
-import triton.language as tl
-from triton.backends.nvidia.driver import CudaDriver
-
-class Array:
-    dtype = "float32"
-
-    def __init__(self, size):
-        self.memory = (ctypes.c_float * size)()
-
-    def data_ptr(self):
-        return ctypes.addressof(self.memory)
+from triton_add import Array, add_kernel, use_driver
 
 def describe(grid, kernel, args):
     size = args["size"]
     return {"name": f"add_{size}_{kernel.num_warps}", "bytes": 8 * size, "grid": grid}
 
-@triton.jit(launch_metadata=describe)
-def add(x, y, size, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + at, tl.load(x + at, mask=at < size) + 1.0, mask=at < size)
-
-assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
-driver = CudaDriver()
+add, driver = add_kernel(describe), use_driver()
 # 3.6 asks PyTorch, which needs more of CUDA than the double has.
 driver.get_current_device = lambda: 0
 driver.get_current_stream = lambda device: 0
 driver.get_device_capability = lambda device: (9, 0)
-triton.runtime.driver.set_active(driver)
 x, y = Array(256), Array(256)
 """
 

@@ -18,8 +18,6 @@ from triton_gpu import FakeGpu
 knobs = pytest.importorskip("triton.knobs")
 compiler = pytest.importorskip("triton.compiler")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def launch(gpu: FakeGpu, kernel: str, nanos: int, stream: int = 2, **values: Any) -> None:
     """Does what Triton does for a launch of this duration."""

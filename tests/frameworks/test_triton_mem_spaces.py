@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
-import subprocess
 import sys
 import textwrap
 from collections import Counter
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from paths import SUPPORT
+from programs import run_command
 
 pytest.importorskip("triton")
 
@@ -25,8 +24,6 @@ RUN = [sys.executable, "-m", "marey", "run", "-i", "print-mem-spaces"]
 KERNELS = SUPPORT / "mem_space_kernels.py"
 NAMES = ("add", "softmax", "matmul", "histogram", "tiles", "stack", "calls")
 ARCHITECTURES = (80, 90, 100)
-
-DEADLINE_SECS = 300
 
 
 @dataclass(frozen=True)
@@ -43,29 +40,18 @@ class Access:
     places: tuple[str, ...]
 
 
-def run(*command: str, directory: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env},
-    )
-
-
 def compiled(directory: Path, architecture: int, names: Iterable[str], **env: str) -> str:
     """Compiles kernels into a directory; returns stderr."""
     env = {"TRITON_CACHE_DIR": str(directory / "cache"), **env}
     program = (sys.executable, str(KERNELS), str(architecture), *names)
-    done = run(*program, directory=directory, **env)
-    assert done.returncode == 0, done.stderr
+    done = run_command(*program, cwd=directory, **env)
+    assert done.exit_code == 0, done.stderr
     return done.stderr
 
 
 def accesses(*files: Path) -> list[Access]:
-    done = run(*MEM_SPACES, "--json", *map(str, files), directory=Path.cwd())
-    assert done.returncode == 0, done.stderr
+    done = run_command(*MEM_SPACES, "--json", *map(str, files))
+    assert done.exit_code == 0, done.stderr
     return [
         Access(
             function["name"],
@@ -248,12 +234,11 @@ def test_every_line_of_the_plugin_is_found(
 # --- marey run -----------------------------------------------------------------------------------
 
 
-def write(directory: Path, source: str) -> str:
+def write(source: str) -> str:
     """Writes a program that can compile the kernels."""
-    program = directory / "program.py"
     head = f"import sys\nsys.path.append({str(KERNELS.parent)!r})\n"
-    program.write_text(head + textwrap.dedent(source))
-    return str(program)
+    Path("program.py").write_text(head + textwrap.dedent(source))
+    return "program.py"
 
 
 def rows(stderr: str) -> Counter[tuple[str, ...]]:
@@ -262,9 +247,8 @@ def rows(stderr: str) -> Counter[tuple[str, ...]]:
     return Counter(found)
 
 
-def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
+def test_a_run_shows_the_kernels_of_the_program() -> None:
     program = write(
-        tmp_path,
         """
         import atexit, os, mem_space_kernels
         atexit.register(print, "last")
@@ -276,10 +260,10 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
         sys.exit(3)
         """,
     )
-    own_tmp = tmp_path / "tmp"
+    own_tmp = Path("tmp").absolute()
     own_tmp.mkdir()
-    done = run(*RUN, program, "-i", "x", directory=tmp_path, TMPDIR=str(own_tmp))
-    assert (done.returncode, done.stdout) == (3, "compiled ['-i', 'x']\nlast\nlast\n")
+    done = run_command(*RUN, program, "-i", "x", TMPDIR=str(own_tmp))
+    assert (done.exit_code, done.stdout) == (3, "compiled ['-i', 'x']\nlast\nlast\n")
     load, store = line("total = tl.load(x"), line("tl.store(out + offsets")
     assert {
         (kernel, place.rpartition(":")[0], *rest) for kernel, place, *rest in rows(done.stderr)
@@ -293,17 +277,14 @@ def test_a_run_shows_the_kernels_of_the_program(tmp_path: Path) -> None:
         "marey: memory spaces of the Triton kernels that the program compiled:"
     ]
     assert list(own_tmp.iterdir()) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "tmp"]
+    assert sorted(path.name for path in Path().iterdir()) == ["program.py", "tmp"]
 
 
 def test_the_cache_of_the_user_is_neither_read_nor_written(
     triton_path: str,
-    tmp_path: Path,
 ) -> None:
-    cache = tmp_path / "cache"
-    program = write(
-        tmp_path, "import mem_space_kernels\nmem_space_kernels.compile_ptx('add', 90)\n"
-    )
+    cache = Path("cache").absolute()
+    program = write("import mem_space_kernels\nmem_space_kernels.compile_ptx('add', 90)\n")
 
     def state() -> dict[Path, tuple[int, bytes]]:
         files = (path for path in cache.rglob("*") if path.is_file())
@@ -312,40 +293,39 @@ def test_the_cache_of_the_user_is_neither_read_nor_written(
     env = {"TRITON_CACHE_DIR": str(cache)}
     if triton_path:
         env["PYTHONPATH"] = triton_path
-    assert run(sys.executable, program, directory=tmp_path, **env).returncode == 0
+    assert run_command(sys.executable, program, **env).exit_code == 0
     before = state()
     assert any(path.suffix == ".ptx" for path in before)
-    done = run(*RUN, program, directory=tmp_path, **env, TRITON_STORE_BINARY_ONLY="1")
+    done = run_command(*RUN, program, **env, TRITON_STORE_BINARY_ONLY="1")
     assert sum(rows(done.stderr).values()) == 3, done.stderr
     assert state() == before
 
 
-def test_kernels_of_child_processes_are_shown(tmp_path: Path) -> None:
+def test_kernels_of_child_processes_are_shown() -> None:
     program = write(
-        tmp_path,
         f"""
         import subprocess
         subprocess.run([sys.executable, {str(KERNELS)!r}, "90", "histogram"], check=True)
         """,
     )
-    done = run(*RUN, program, directory=tmp_path)
+    done = run_command(*RUN, program)
     assert {kernel for kernel, *_ in rows(done.stderr)} == {"histogram"}, done.stderr
 
 
-def test_the_programs_exception_is_unchanged(tmp_path: Path) -> None:
-    program = write(tmp_path, "def fail():\n    raise KeyError('x')\nfail()\n")
-    plain = run(sys.executable, program, directory=tmp_path)
-    shown = run(*RUN, program, directory=tmp_path)
+def test_the_programs_exception_is_unchanged() -> None:
+    program = write("def fail():\n    raise KeyError('x')\nfail()\n")
+    plain = run_command(sys.executable, program)
+    shown = run_command(*RUN, program)
     ours = [text for text in shown.stderr.splitlines(True) if text.startswith("marey: ")]
     assert shown.stderr == plain.stderr + "".join(ours)
-    assert (shown.returncode, shown.stdout) == (1, "")
+    assert (shown.exit_code, shown.stdout) == (1, "")
     assert ours == [
         "marey: the program compiled no Triton kernel, so there are no memory spaces to show\n"
     ]
 
 
-def test_without_triton_the_program_is_not_run(tmp_path: Path) -> None:
-    program = write(tmp_path, "print('ran')")
+def test_without_triton_the_program_is_not_run() -> None:
+    program = write("print('ran')")
     without = f"""
     import sys
     sys.modules["triton"] = None
@@ -353,17 +333,17 @@ def test_without_triton_the_program_is_not_run(tmp_path: Path) -> None:
     from marey._cli import main
     main()
     """
-    done = run(sys.executable, "-c", textwrap.dedent(without), directory=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = run_command(sys.executable, "-c", textwrap.dedent(without))
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
         "error: --instrument print-mem-spaces needs Triton",
         f"hint: {sys.executable} -m pip install triton",
     ]
 
 
-def test_a_command_is_refused(tmp_path: Path) -> None:
-    done = run(*RUN, "--", "echo", "x", directory=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+def test_a_command_is_refused() -> None:
+    done = run_command(*RUN, "--", "echo", "x")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "takes a Python script or module, not a command" in done.stderr
 
 
@@ -378,34 +358,34 @@ SMALL = """
 """
 
 
-def test_files_folders_and_stdin_are_read(tmp_path: Path) -> None:
-    (tmp_path / "cache" / "HASH").mkdir(parents=True)
-    ptx = tmp_path / "cache" / "HASH" / "k.ptx"
-    ptx.write_text(SMALL)
-    (tmp_path / "cache" / "HASH" / "loop").symlink_to(tmp_path / "cache")
-    for path in (ptx, tmp_path / "cache"):
-        done = run(*MEM_SPACES, str(path), directory=tmp_path)
-        assert done.returncode == 0
+def test_files_folders_and_stdin_are_read() -> None:
+    folder = Path("cache", "HASH")
+    folder.mkdir(parents=True)
+    (folder / "k.ptx").write_text(SMALL)
+    (folder / "loop").symlink_to(folder.parent.absolute())
+    for path in (folder / "k.ptx", folder.parent):
+        done = run_command(*MEM_SPACES, path)
+        assert done.exit_code == 0
         assert [text.split() for text in done.stdout.splitlines()[1:]] == [
             ["0", "k", "-", "GLOBAL", "LOAD", "32", "1", "ld"]
         ]
         assert (
             done.stderr == "no source lines for kernels compiled with TRITON_DISABLE_LINE_INFO=1\n"
         )
-    piped = subprocess.run([*MEM_SPACES, "-"], input=SMALL, capture_output=True, text=True)
+    piped = run_command(*MEM_SPACES, "-", stdin=SMALL)
     assert piped.stdout == done.stdout
 
 
-def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> None:
-    (tmp_path / "k.ptx").write_text(SMALL)
-    (tmp_path / "cut.ptx").write_text(SMALL[:80])
-    (tmp_path / "k.amdgcn").write_text('\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n')
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "amd").mkdir()
-    (tmp_path / "amd" / "k.amdgcn").write_text("")
+def test_unreadable_files_are_reported_and_the_others_shown() -> None:
+    Path("k.ptx").write_text(SMALL)
+    Path("cut.ptx").write_text(SMALL[:80])
+    Path("k.amdgcn").write_text('\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n')
+    Path("empty").mkdir()
+    Path("amd").mkdir()
+    Path("amd", "k.amdgcn").write_text("")
     files = ("cut.ptx", "k.amdgcn", "none.ptx", "empty", "amd", "k.ptx")
-    done = run(*MEM_SPACES, *files, "--json", directory=tmp_path)
-    assert done.returncode == 2
+    done = run_command(*MEM_SPACES, *files, "--json")
+    assert done.exit_code == 2
     (module,) = json.loads(done.stdout)
     assert (module["file"], module["target"]) == ("k.ptx", "sm_90a")
     assert [text for text in done.stderr.splitlines() if text.startswith("error: ")] == [
@@ -417,8 +397,8 @@ def test_unreadable_files_are_reported_and_the_others_shown(tmp_path: Path) -> N
     ]
 
 
-def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
-    (tmp_path / "k.ptx").write_text(SMALL.replace("entry k", "entry \x1b[31mk"))
-    done = run(*MEM_SPACES, "k.ptx", directory=tmp_path)
+def test_control_characters_in_names_are_escaped() -> None:
+    Path("k.ptx").write_text(SMALL.replace("entry k", "entry \x1b[31mk"))
+    done = run_command(*MEM_SPACES, "k.ptx")
     assert "\x1b" not in done.stdout
     assert "\\u{1b}[31mk" in done.stdout

@@ -10,13 +10,11 @@ import marey
 import pytest
 from marey.triton.launch import LaunchHook
 from marey.triton.tensors import MAX_WAITING_BYTES, TensorMetrics
-from profiles import Node, find, live_root, metrics, tree
+from profiles import find, live_root, losses, metrics, tree
 from triton_gpu import FakeGpu, FakeTensor
 
 knobs = pytest.importorskip("triton.knobs")
 compiler = pytest.importorskip("triton.compiler")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 @pytest.fixture
@@ -34,10 +32,6 @@ def launch(name: str, **values: Any) -> None:
     metadata.add(lambda: values, ())
     knobs.runtime.launch_enter_hook(metadata)
     knobs.runtime.launch_exit_hook(metadata)
-
-
-def losses(root: Node) -> dict[str, int]:
-    return {cause: count for cause, count in root["marey"]["losses"].items() if count}
 
 
 def test_a_gpu_tensor_is_added_when_it_has_arrived(gpu: FakeGpu) -> None:

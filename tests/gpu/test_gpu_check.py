@@ -110,7 +110,6 @@ def test_launches_that_cost_more_after_a_session_fail_the_check(
             cost.judge(ratios)
 
 
-@pytest.mark.usefixtures("own_directory")
 def test_the_replay_script_reproduces_the_recording(checked: Path, tmp_path: Path) -> None:
     script = checked / "nvidia-h200-replayed.replay"
     done = run_program(

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from gpu_programs import gpu_note, losses, read_kernels, run, try_run
+from gpu_programs import gpu_note, losses, read_kernels, record, run, try_run
 from profiles import counts, tree
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 
 class Refusal(NamedTuple):
@@ -88,18 +86,15 @@ def test_a_failing_call_is_reported_and_the_host_is_recorded(refusal: Refusal) -
 
 
 def test_a_library_that_lacks_a_record_kind_still_has_kernels() -> None:
-    run(
-        """
-        marey.start("profile", backend="cupti", data="trace")
-        double.run()
-        marey.finalize()
-        """,
+    record(
+        "double.run()",
         # Of a trace's kinds the first is the kernels'.
         """
         fail cuptiActivityEnable 1 at 2
         launch kernel duration 3
         copy to-device 64
         """,
+        data="trace",
     )
     events = json.loads(Path("profile.chrome_trace").read_text())["traceEvents"]
     assert [event["name"] for event in events if event.get("cat") == "kernel"] == ["kernel"]
@@ -266,27 +261,13 @@ def test_a_missing_injection_is_explained_at_the_end() -> None:
 
 
 def test_records_dropped_by_cupti_are_counted() -> None:
-    run(
-        """
-        marey.start("profile", backend="cupti")
-        double.run()
-        marey.finalize()
-        """,
-        "drop 3\nrepeat 10 {\nlaunch kernel duration 3\n}",
-    )
+    record("double.run()", "drop 3\nrepeat 10 {\nlaunch kernel duration 3\n}")
     assert read_kernels() == {"kernel": (7, 21)}
     assert losses() == {"device_records_dropped": 3}
 
 
 def test_an_unfinished_kernel_is_a_loss_and_not_summed() -> None:
-    run(
-        """
-        marey.start("profile", backend="cupti")
-        double.run()
-        marey.finalize()
-        """,
-        "launch ended duration 3\nlaunch running duration 9 unfinished",
-    )
+    record("double.run()", "launch ended duration 3\nlaunch running duration 9 unfinished")
     assert read_kernels() == {"ended": (1, 3)}
     assert losses() == {"device_records_dropped": 1}
 
@@ -295,12 +276,10 @@ def test_an_unfinished_kernel_is_a_loss_and_not_summed() -> None:
 @pytest.mark.parametrize("version", [26, 130_001])
 def test_buffers_are_bounded_and_every_loss_is_counted(delivery: str, version: int) -> None:
     """The older version does not accept NULL for a buffer."""
-    run(
+    record(
         """
-        marey.start("profile", backend="cupti")
         for _ in range(30):
             double.launch("kernel", 3, times=20_000)
-        marey.finalize()
         """,
         f"version {version}\ndelivery {delivery}",
         MAREY_GPU_BUFFER_BYTES=str(8 << 20),
@@ -313,12 +292,10 @@ def test_buffers_are_bounded_and_every_loss_is_counted(delivery: str, version: i
 
 
 def test_launches_beyond_a_threads_log_are_counted() -> None:
-    run(
+    record(
         """
-        marey.start("profile", backend="cupti")
         with marey.scope("step"):
             double.launch("kernel", 3, times=200_000)
-        marey.finalize()
         """,
         MAREY_LAUNCH_BUFFER_BYTES="4096",
     )

@@ -5,10 +5,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from gpu_programs import losses, read_kernels, run
+from gpu_programs import losses, read_kernels, record, run
 from profiles import find, tree
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 
@@ -47,14 +45,7 @@ def test_ending_a_session_keeps_the_kernels_of_another(delivery: str) -> None:
 
 @deliveries
 def test_the_last_session_counts_unfinished_kernels_as_lost(delivery: str) -> None:
-    run(
-        """
-        marey.start("profile", backend="cupti")
-        double.play("launch")
-        marey.finalize()
-        """,
-        f"delivery {delivery}\n{RUNNING}",
-    )
+    record('double.play("launch")', f"delivery {delivery}\n{RUNNING}")
     assert read_kernels() == {"ended": (1, 3)}
     assert losses() == {"device_records_dropped": 1}
 
@@ -145,15 +136,14 @@ def test_a_kernel_without_times_is_counted_and_its_time_is_a_loss() -> None:
 
 
 def test_a_record_without_times_completes_its_launch() -> None:
-    out = run(
+    out = record(
         """
-        session = marey.start("profile", backend="cupti", mode="periodic_flushing")
         double.run()
         marey.data.advance_phase(session)
         print(marey.data.is_phase_complete(session, 0), double.calls("cuptiActivityFlushAll"))
-        marey.finalize()
         """,
         "launch kernel untimed",
+        mode="periodic_flushing",
     )
     assert out == "True 2\n", "one flush of each of both, and no more"
     assert read_kernels("profile.part_0.hatchet") == {"kernel": (1, 0)}
@@ -178,16 +168,14 @@ DESTROYED = """
 @deliveries
 def test_kernels_of_a_destroyed_graph_keep_their_capture(delivery: str) -> None:
     """The executable graph is destroyed before its records are read."""
-    run(
+    record(
         """
-        session = marey.start("profile", backend="cupti")
         with marey.scope("capture"):
             double.play("capture")
         for _ in range(3):
             with marey.scope("step"):
                 double.play("replay")
             marey.data.advance_phase(session)
-        marey.finalize()
         """,
         f"delivery {delivery}\n{DESTROYED}",
     )

@@ -7,12 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from gpu_programs import gpu_note, losses, program, read_kernels, run, try_run
+from gpu_programs import gpu_note, losses, program, read_kernels, record, run, try_run
 from profiles import counts, profile_names, tree
 from programs import Live, marey_command, write_program
 from replay import environment
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 
@@ -144,15 +142,13 @@ def test_the_last_session_releases_cupti(delivery: str) -> None:
 
 @deliveries
 def test_nothing_is_recorded_while_no_session_is_active(delivery: str) -> None:
-    run(
+    record(
         """
-        session = marey.start("profile", backend="cupti")
         double.launch("kernel", 5)
         marey.deactivate(session)
         double.launch("kernel", 100, times=1000)
         marey.activate(session)
         double.launch("kernel", 7)
-        marey.finalize()
         """,
         f"delivery {delivery}",
     )

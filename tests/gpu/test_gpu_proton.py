@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from gpu_cases import CASES, DELIVERIES, VERSIONS
 from profiles import Node
-from programs import run_program
+from programs import inside, run_program
 from replay import environment
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
@@ -52,12 +52,8 @@ def played(source: str, folder: Path, path: str = "") -> Path:
     """Plays all cases; returns the folder of their output."""
     env = environment(folder / "lib")
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [path, env["PYTHONPATH"]]))
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
+    with inside(folder):
         done = run_program(source, **env, TRITON_DEFAULT_FP_FUSION="1")
-    finally:
-        os.chdir(before)
     assert done.exit_code == 0, done.stderr
     return folder
 
@@ -119,49 +115,30 @@ def test_marey_and_proton_write_the_same_tree(
 
 
 HOOKED = """
-    import ctypes
     import {profiler} as profiler
-    import triton
-    import triton.language as tl
-    from triton.backends.nvidia.driver import CudaDriver
+    from triton_add import Array, add_kernel, use_driver
 
     def describe(grid, kernel, args):
         size = args["size"]
         return {{"name": f"add_{{size}}", "flops32": size, "bytes": 8 * size}}
 
-    @triton.jit(launch_metadata=describe)
-    def add(x, y, size, BLOCK: tl.constexpr):
-        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        tl.store(y + at, tl.load(x + at, mask=at < size) + 1.0, mask=at < size)
-
-    class Array:
-        dtype = "float32"
-        memory = (ctypes.c_float * 256)()
-
-        def data_ptr(self):
-            return ctypes.addressof(self.memory)
-
-    assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
-    triton.runtime.driver.set_active(CudaDriver())
+    add, x, y = add_kernel(describe), Array(256), Array(256)
+    use_driver()
     profiler.start("profile", hook="triton", backend="cupti")
     for size in (100, 256, 100):
         with profiler.scope("step"):
-            add[(2,)](Array(), Array(), size, BLOCK=128)
+            add[(2,)](x, y, size, BLOCK=128)
     with profiler.state("warm"):
-        add[(2,)](Array(), Array(), 256, BLOCK=128)
+        add[(2,)](x, y, 256, BLOCK=128)
     profiler.finalize()
 """
 
 
 def hooked(profiler: str, folder: Path) -> tuple[Any, Any]:
     folder.mkdir()
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        env = environment(folder / "lib", "kernel add duration 250")
+    env = environment(folder / "lib", "kernel add duration 250")
+    with inside(folder):
         done = run_program(HOOKED.format(profiler=profiler), **env, TRITON_DEFAULT_FP_FUSION="1")
-    finally:
-        os.chdir(before)
     assert done.exit_code == 0, done.stderr
     root, devices = json.loads((folder / "profile.hatchet").read_text())
     return measured(root)["children"], devices

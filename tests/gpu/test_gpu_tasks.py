@@ -9,13 +9,10 @@ import pytest
 from gpu_programs import losses, read_chrome_trace, read_kernels, run
 from versions import NEWEST_KNOWN
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    pytest.mark.skipif(
-        sys.version_info[:2] > NEWEST_KNOWN,
-        reason="launches of tasks are found on interpreters whose structures are known",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    sys.version_info[:2] > NEWEST_KNOWN,
+    reason="launches of tasks are found on interpreters whose structures are known",
+)
 
 TASKS = """
 import asyncio, contextvars

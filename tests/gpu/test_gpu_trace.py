@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import marey
 import pytest
-from gpu_programs import kernels, read_chrome_trace, read_kernels, run
-from marey.run import Run
+from gpu_programs import kernels, read_chrome_trace, read_kernels, record, run
 from profiles import tree
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from trace_files import run_rows
 
 SHAPE = "grid 4,2 block 128,2 cluster 2 registers 40 shared 1024 static-shared 16 local 8"
 
@@ -56,20 +51,13 @@ PROGRAM = """
 """
 
 
-def record(settings: str = "clock real", output_format: str = "marey") -> None:
+def record_every_kind(settings: str = "clock real", output_format: str = "marey") -> None:
     script = EVERY_KIND.replace("{shape}", SHAPE)
     run(PROGRAM.format(format=output_format), f"{settings}\n{script}")
 
 
-@contextmanager
-def opened(path: str = "profile.marey") -> Iterator[Run]:
-    with marey.open(path) as run:
-        yield run
-
-
 def rows(query: str, path: str = "profile.marey") -> list[tuple[Any, ...]]:
-    with opened(path) as run:
-        return list(run.sql(query).rows())
+    return run_rows(path, query)
 
 
 def activity(name: str, columns: str) -> tuple[Any, ...]:
@@ -84,7 +72,7 @@ def args(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", [26, 28, 130_001, 130_500])
 def test_every_kind_has_every_field_of_its_record(version: int) -> None:
-    record(f"version {version}\nclock real")
+    record_every_kind(f"version {version}\nclock real")
     common = "kind, device, stream, path, duration_nanos"
     assert activity("void gemm%", f"{common}, grid, block, registers, shared_bytes") == (
         *("kernel", 0, 13, "step", 500),
@@ -150,7 +138,7 @@ def test_mareys_own_waits_are_not_recorded() -> None:
 
 
 def test_graph_kernels_have_node_id_launch_and_capture() -> None:
-    record()
+    record_every_kind()
     found = rows(
         "SELECT name, kind, path, duration_nanos, bytes, graph_node_id FROM gpu_activities "
         "WHERE graph_node_id IS NOT NULL ORDER BY start_nanos"
@@ -168,7 +156,7 @@ def test_graph_kernels_have_node_id_launch_and_capture() -> None:
 
 
 def test_a_launch_is_a_span_with_the_correlation_id() -> None:
-    record()
+    record_every_kind()
     joined = rows(
         "SELECT s.name, s.path, s.kind, a.name FROM spans s JOIN gpu_activities a "
         "ON s.correlation_id = a.correlation_id ORDER BY a.start_nanos, a.name"
@@ -196,7 +184,7 @@ def test_a_launch_is_a_span_with_the_correlation_id() -> None:
     ["real", "real offset 3600000000000", "real offset -5000000 drift 50", "real drift -50"],
 )
 def test_device_times_are_on_the_host_clock(clock: str) -> None:
-    record(f"clock {clock}")
+    record_every_kind(f"clock {clock}")
     late = rows(
         "SELECT a.start_nanos - s.start_nanos FROM spans s JOIN gpu_activities a "
         "ON s.correlation_id = a.correlation_id"
@@ -237,7 +225,7 @@ def test_an_activity_without_times_follows_the_one_before_it() -> None:
 
 
 def test_the_run_names_its_devices_and_its_libcupti() -> None:
-    record()
+    record_every_kind()
     ((number, kind, told),) = rows("SELECT device, type, properties FROM devices")
     assert (number, kind) == (0, "CUDA")
     assert json.loads(told)["num_sms"] == 132
@@ -276,7 +264,7 @@ def test_a_trace_has_the_sums_of_a_tree() -> None:
 
 
 def test_a_chrome_trace_has_a_lane_for_each_stream_and_arrows_from_launches() -> None:
-    record(output_format="chrome_trace")
+    record_every_kind(output_format="chrome_trace")
     events = read_chrome_trace("profile.chrome_trace")["traceEvents"]
     lanes = {
         event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
@@ -315,13 +303,10 @@ def test_a_chrome_trace_has_a_lane_for_each_stream_and_arrows_from_launches() ->
 
 
 def test_streams_of_two_devices_have_lanes_of_their_own() -> None:
-    run(
-        """
-        marey.start("profile", backend="cupti", data="trace")
-        double.run()
-        marey.finalize()
-        """,
+    record(
+        "double.run()",
         "devices 2\nclock real\nlaunch kernel duration 3\nlaunch kernel duration 5 device 1",
+        data="trace",
     )
     events = read_chrome_trace("profile.chrome_trace")["traceEvents"]
     lanes = {
@@ -333,15 +318,15 @@ def test_streams_of_two_devices_have_lanes_of_their_own() -> None:
 
 
 def test_each_phase_has_the_kernels_that_it_launched() -> None:
-    run(
+    record(
         """
-        session = marey.start("profile", backend="cupti", data="trace", mode="periodic_flushing")
         double.launch("first", 3)
         marey.data.advance_phase(session)
         double.launch("second", 5)
-        marey.finalize()
         """,
         "clock real",
+        data="trace",
+        mode="periodic_flushing",
     )
     for phase, name in enumerate(("first", "second")):
         events = read_chrome_trace(f"profile.part_{phase}.chrome_trace")["traceEvents"]

@@ -6,10 +6,8 @@ import os
 import shutil
 
 import pytest
-from gpu_programs import gpu_note, losses, read_kernels, run
+from gpu_programs import gpu_note, losses, read_kernels, record, run
 from profiles import find, tree
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 
@@ -28,13 +26,11 @@ GRAPH = """
 
 
 def test_kernels_have_minimum_maximum_and_quantiles() -> None:
-    run(
+    record(
         """
-        session = marey.start("profile", backend="cupti")
         with marey.scope("step"):
             for nanos in range(1, 101):
                 double.launch("kernel", 1000 * nanos)
-        marey.finalize()
         """
     )
     values = find(tree("profile.hatchet"), "step/kernel")["metrics"]
@@ -66,10 +62,8 @@ def test_kernels_of_many_buffers_are_all_counted(delivery: str) -> None:
 
 @deliveries
 def test_kernels_of_ended_threads_are_counted(delivery: str) -> None:
-    run(
+    record(
         """
-        marey.start("profile", backend="cupti")
-
         def work(number):
             with marey.scope(f"group {number % 3}"):
                 double.launch("kernel", 5)
@@ -79,7 +73,6 @@ def test_kernels_of_ended_threads_are_counted(delivery: str) -> None:
             thread.start()
             thread.join()
         double.launch("kernel", 7)
-        marey.finalize()
         """,
         f"delivery {delivery}",
     )
@@ -112,7 +105,7 @@ def test_kernels_are_below_the_python_frames_that_launch_them() -> None:
 
 
 def test_kernels_of_backward_are_below_the_main_threads_scope() -> None:
-    run(
+    record(
         """
         def work():
             ctypes.CDLL(None).prctl(15, b"pt_autograd_0", 0, 0, 0)  # PR_SET_NAME
@@ -123,12 +116,10 @@ def test_kernels_of_backward_are_below_the_main_threads_scope() -> None:
             worker.start()
             worker.join()
 
-        marey.start("profile", backend="cupti")
         with marey.scope("step"), marey.scope("backward"):
             call_on_worker()
         with marey.scope("later"):
             call_on_worker()
-        marey.finalize()
         """
     )
     assert read_kernels() == {"step/backward/kernel": (1, 5), "later/kernel": (1, 5)}
@@ -158,14 +149,12 @@ def test_every_session_has_its_own_kernels() -> None:
 
 @deliveries
 def test_a_kernel_belongs_to_the_phase_that_launched_it(delivery: str) -> None:
-    out = run(
+    out = record(
         """
-        session = marey.start("profile", backend="cupti", mode="periodic_flushing")
         double.play("held")
         print(marey.data.advance_phase(session))
         double.launch("in the second", 5)
         double.play("come")
-        marey.finalize()
         """,
         f"""
         delivery {delivery}
@@ -177,6 +166,7 @@ def test_a_kernel_belongs_to_the_phase_that_launched_it(delivery: str) -> None:
             order as-they-come
         }}
         """,
+        mode="periodic_flushing",
     )
     assert out == "1\n"
     assert read_kernels("profile.part_0.hatchet") == {"in the first": (1, 3)}
@@ -184,9 +174,8 @@ def test_a_kernel_belongs_to_the_phase_that_launched_it(delivery: str) -> None:
 
 
 def test_a_phase_is_complete_after_its_last_record() -> None:
-    out = run(
+    out = record(
         """
-        session = marey.start("profile", backend="cupti")
         double.play("unfinished")
         marey.data.advance_phase(session)
         before = marey.data.is_phase_complete(session, 0)
@@ -194,7 +183,6 @@ def test_a_phase_is_complete_after_its_last_record() -> None:
         while not marey.data.is_phase_complete(session, 0):
             double.flush()
         print(before, marey.data.get(session, 0)[0]["children"][0]["metrics"]["count"])
-        marey.finalize()
         """,
         """
         part unfinished {
@@ -230,9 +218,8 @@ def test_a_graph_without_capture_does_not_delay_the_end() -> None:
 
 
 def test_graph_kernels_are_below_launch_and_capture() -> None:
-    run(
+    record(
         """
-        marey.start("profile", backend="cupti")
         with marey.scope("capture"):
             double.play("capture")
         with marey.scope("train"):
@@ -241,7 +228,6 @@ def test_graph_kernels_are_below_launch_and_capture() -> None:
                     double.play("replay")
         with marey.state("warm"):
             double.play("replay")
-        marey.finalize()
         """,
         GRAPH,
     )
@@ -304,14 +290,12 @@ def test_a_running_capture_prevents_waiting_for_the_device() -> None:
 
 
 def test_a_reused_correlation_id_is_another_launch() -> None:
-    run(
+    record(
         """
-        session = marey.start("profile", backend="cupti")
         for name in ("one", "two", "three"):
             with marey.scope(name):
                 double.play("again")
             marey.data.advance_phase(session)
-        marey.finalize()
         """,
         """
         part again {
@@ -327,12 +311,8 @@ def test_a_reused_correlation_id_is_another_launch() -> None:
 
 
 def test_a_record_without_a_launch_is_counted_and_not_summed() -> None:
-    run(
-        """
-        marey.start("profile", backend="cupti")
-        double.run()
-        marey.finalize()
-        """,
+    record(
+        "double.run()",
         """
         launch known duration 3
         launch unknown duration 1000 uncalled 77000
@@ -344,12 +324,8 @@ def test_a_record_without_a_launch_is_counted_and_not_summed() -> None:
 
 
 def test_every_device_is_described() -> None:
-    run(
-        """
-        marey.start("profile", backend="cupti")
-        double.run()
-        marey.finalize()
-        """,
+    record(
+        "double.run()",
         """
         device "NVIDIA H200" arch 90 sms 132 clock 1980000 memory-clock 3201000 bus 6144
         device "NVIDIA B200" arch 100 sms 148 clock 1965000 memory-clock 3996000 bus 8192

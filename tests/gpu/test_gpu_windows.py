@@ -8,8 +8,6 @@ from gpu_programs import try_run
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # A subscription as torch.profiler makes it; PyTorch itself is one without CUDA here.
 SUBSCRIBER = """
         import ctypes

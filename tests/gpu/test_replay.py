@@ -11,10 +11,7 @@ from profiles import find, tree
 from programs import run_program, run_well
 from replay import environment
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed"),
-]
+pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 
 deliveries = pytest.mark.parametrize("delivery", ["inline", "worker"])
 versions = pytest.mark.parametrize("version", [26, 28, 130_001, 130_500])
@@ -175,30 +172,12 @@ def test_a_held_subscription_has_protons_error() -> None:
 def test_a_kernel_of_triton_is_launched_by_its_own_driver() -> None:
     out = run_well(
         """
-        import ctypes
-        import triton
-        import triton.language as tl
         import triton.profiler as proton
         from replay import Double
-        from triton.backends.nvidia.driver import CudaDriver
+        from triton_add import Array, add_kernel, use_driver
 
-        @triton.jit
-        def add(x, y, size, BLOCK: tl.constexpr):
-            at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-            tl.store(y + at, tl.load(x + at, mask=at < size) + 1.0, mask=at < size)
-
-        class Array:
-            dtype = "float32"
-
-            def __init__(self, size):
-                self.memory = (ctypes.c_float * size)()
-
-            def data_ptr(self):
-                return ctypes.addressof(self.memory)
-
-        double = Double()
-        assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0  # in programs PyTorch does it
-        triton.runtime.driver.set_active(CudaDriver())
+        double, add = Double(), add_kernel()
+        use_driver()
         proton.start("profile", backend="cupti")
         x, y = Array(256), Array(256)
         with proton.scope("step"):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from gpu_programs import run
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.mark.parametrize(
     "call", ["marey.start('other')", "marey.activate(session)", "marey._native.gpu_level()"]

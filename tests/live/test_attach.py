@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -14,9 +13,8 @@ import marey
 import pytest
 from attaching import BUSY, IS_ENDED, attach, detach, detach_refusal, end
 from interpreters import VERSIONS, require
-from programs import DEADLINE_SECS, Live, marey_command, run_program
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import Live, LiveCommand, marey_command, run_marey, run_program
+from trace_files import run_rows
 
 WAITING = """
 import os, sys
@@ -26,8 +24,9 @@ print(sys.stdin.readline().strip(), flush=True)
 """
 
 
-def command(verb: str, pid: int, *options: str) -> list[str]:
-    return [sys.executable, "-m", "marey", verb, str(pid), *options]
+def start(verb: str, pid: int) -> LiveCommand:
+    """Starts a command for a process."""
+    return LiveCommand(sys.executable, "-m", "marey", verb, pid)
 
 
 def threads(pid: int) -> set[str]:
@@ -75,26 +74,23 @@ def test_a_busy_process_is_recorded_and_ends_as_ever(version: str) -> None:
         assert float(stopped[1]) <= float(stopped[2])
         assert detach(pid) == [run_path]
         end(program)
-    with marey.open(run_path) as recorded:
-        assert list(recorded.sql("SELECT pid FROM processes")) == [(pid,)]
+    assert run_rows(run_path, "SELECT pid FROM processes") == [(pid,)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_that_waits_is_recorded_when_it_goes_on(version: str) -> None:
     with Live(WAITING, python=require(version)) as program:
         pid = int(program.read_line())
-        recorder = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
-        assert recorder.stderr is not None
-        said = recorder.stderr.readline()
-        start = (
+        recorder = start("attach", pid)
+        said = recorder.read_message()
+        assert said.startswith(
             f"the main thread of process {pid} has reached no Python instruction: it waits for data"
         )
-        assert said.startswith(start)
-        assert said.endswith("; waiting for it, Ctrl-C gives up\n")
+        assert said.endswith("; waiting for it, Ctrl-C gives up")
         program.write_line("first")
         assert program.read_line() == "first"
-        _, said = recorder.communicate(timeout=DEADLINE_SECS)
-        assert recorder.returncode == 0, said
+        done = recorder.end()
+        assert done.exit_code == 0, done.stderr
         program.write_line("second")
         outcome = program.end()
     assert outcome == (0, "second\n", "")
@@ -118,12 +114,10 @@ def test_a_request_that_is_given_up_changes_nothing(version: str) -> None:
 def test_a_ctrl_c_gives_up() -> None:
     with Live(WAITING) as program:
         pid = int(program.read_line())
-        recorder = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
-        assert recorder.stderr is not None
-        recorder.stderr.readline()
-        recorder.send_signal(signal.SIGINT)
-        assert recorder.wait(DEADLINE_SECS) == 130
-        recorder.stderr.close()
+        recorder = start("attach", pid)
+        recorder.read_message()
+        recorder.process.send_signal(signal.SIGINT)
+        assert recorder.end().exit_code == 130
         program.write_line("first")
         program.write_line("second")
         assert program.end() == (0, "first\nsecond\n", "")
@@ -156,15 +150,11 @@ def test_a_call_in_c_that_holds_the_gil_delays_the_recording() -> None:
 
 def test_of_two_at_once_one_attaches_and_the_other_says_so(busy: Live) -> None:
     pid = int(busy.read_line())
-    both = [
-        subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    said = [process.communicate(timeout=DEADLINE_SECS)[1] for process in both]
-    assert sorted(process.returncode for process in both) == [0, 2], said
-    (refusal,) = [text for process, text in zip(both, said, strict=True) if process.returncode]
+    both = [start("attach", pid) for _ in range(2)]
+    attached, refused = sorted(command.end() for command in both)
+    assert (attached.exit_code, refused.exit_code) == (0, 2), (attached, refused)
     path = Path(f"process-{pid}.marey").absolute()
-    assert refusal.endswith(
+    assert refused.stderr.endswith(
         f"error: process {pid} was left as it is: it is recorded already, into {path}\n"
     )
     end(busy)
@@ -182,12 +172,12 @@ def test_a_process_that_another_marey_has_stopped_is_attached_to_after_that(busy
     """
     with Live(source) as tracer:
         tracer.read_line()
-        attaching = subprocess.Popen(command("attach", pid), stderr=subprocess.PIPE, text=True)
-        while not scripts(pid) and attaching.poll() is None:
+        attaching = start("attach", pid)
+        while not scripts(pid) and attaching.process.poll() is None:
             os.sched_yield()
         tracer.write_line()
-        said = attaching.communicate(timeout=DEADLINE_SECS)[1]
-    assert attaching.returncode == 0, said
+        done = attaching.end()
+    assert done.exit_code == 0, done.stderr
     detach(pid)
     end(busy)
 
@@ -255,12 +245,11 @@ def test_a_process_with_200_threads_keeps_them() -> None:
         before = threads(pid)
         assert len(before) == 201
         for verb in ("attach", "detach"):
-            process = subprocess.Popen(command(verb, pid), stderr=subprocess.PIPE, text=True)
-            assert process.stderr is not None
-            process.stderr.readline()  # it waits for the main thread
+            command = start(verb, pid)
+            command.read_message()  # it waits for the main thread
             program.write_line()
-            _, said = process.communicate(timeout=DEADLINE_SECS)
-            assert process.returncode == 0, said
+            done = command.end()
+            assert done.exit_code == 0, done.stderr
         until_threads_are(pid, before)
         program.write_line("end")
         assert program.end() == (0, "joined 1\n", "")
@@ -335,13 +324,7 @@ def test_a_training_loop_is_analysed_and_trains_as_ever() -> None:
         assert program.read_line() == loss
         program.write_line()
         assert program.end() == attached == (0, "True\n", "")
-    analysis = subprocess.run(
-        [sys.executable, "-m", "marey", "analyze", "train.marey"],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-    )
-    assert analysis.returncode == 0, analysis.stderr
+    run_marey("analyze", "train.marey")
     with marey.open("train.marey") as recorded:
         names = {name for (name,) in recorded.sql("SELECT DISTINCT name FROM spans")}
         ((steps,),) = recorded.sql("SELECT count(*) FROM steps")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -15,9 +14,8 @@ import pytest
 from attaching import BUSY, BUSY_OUTPUT, attach, detach, detach_refusal, end
 from containers import in_container, needs_mounts
 from interpreters import require
-from programs import DEADLINE_SECS, Live, marey_command, run_program, write_program
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import NOBODY_UID, Live, LiveCommand, marey_as_nobody, marey_command, write_program
+from trace_files import run_rows
 
 
 def test_a_process_of_marey_run_is_left_as_it_is() -> None:
@@ -64,12 +62,8 @@ def test_a_process_that_has_stopped_is_refused_with_the_remedy(busy: Live) -> No
 
 
 def test_a_process_without_python_is_refused() -> None:
-    sleeper = subprocess.Popen(["sleep", "100"])
-    try:
-        done = marey_command("attach", sleeper.pid)
-    finally:
-        sleeper.kill()
-        sleeper.wait()
+    with LiveCommand("sleep", 100) as sleeper:
+        done = marey_command("attach", sleeper.process.pid)
     assert done.exit_code == 2
     assert done.stderr.endswith("no interpreter of CPython was found in it\n")
 
@@ -86,16 +80,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @needs_root
 def test_a_process_of_another_user_is_refused_with_the_remedy(busy: Live) -> None:
     pid = int(busy.read_line())
-    # The interpreter may be in root's home, so the user changes after the imports.
-    done = run_program(
-        f"""
-        import os
-        from marey import _engine
-        os.setgid(65534)
-        os.setuid(65534)
-        raise SystemExit(_engine.cli_main(["marey", "attach", "{pid}"]))
-        """
-    )
+    done = marey_as_nobody("attach", pid)
     assert done.exit_code == 2
     assert f"error: process {pid} cannot be read: the system does not allow it\n" in done.stderr
     assert "--cap-add SYS_PTRACE" in done.stderr
@@ -106,7 +91,7 @@ def test_a_process_of_another_user_is_refused_with_the_remedy(busy: Live) -> Non
 def test_root_attaches_to_a_process_of_another_user(tmp_path: Path) -> None:
     # The interpreter may be in root's home, so the user changes after the imports.
     imports = "import importlib.metadata, importlib.util, marey._attached, marey._backend"
-    change = f"{imports}\nos.setgid(65534)\nos.setuid(65534)\nnames ="
+    change = f"{imports}\nos.setgid({NOBODY_UID})\nos.setuid({NOBODY_UID})\nnames ="
     source = textwrap.dedent(BUSY).replace("names =", change, 1)
     tmp_path.chmod(0o777)
     for parent in tmp_path.parents:
@@ -116,17 +101,16 @@ def test_root_attaches_to_a_process_of_another_user(tmp_path: Path) -> None:
         pid = int(program.read_line())
         attach(pid)
         (path,) = detach(pid)
-        assert Path(path).stat().st_uid == 65534
+        assert Path(path).stat().st_uid == NOBODY_UID
         end(program)
 
 
 @needs_mounts
 def test_a_process_in_a_container_is_reached_by_its_own_paths() -> None:
     # A /tmp of its own, as containers have.
-    line = in_container("mount -t tmpfs none /var/tmp && mount -t tmpfs none /dev/shm", BUSY)
-    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    pid = int(process.stdout.readline())
+    mounts = "mount -t tmpfs none /var/tmp && mount -t tmpfs none /dev/shm"
+    program = LiveCommand(*in_container(mounts, BUSY))
+    pid = int(program.read_line())
     relative = marey_command("attach", pid, "-o", "x.marey")
     assert relative.stderr.endswith("-o must be an absolute path inside of it\n")
     said = attach(pid, "-o", "/dev/shm/inner.marey")
@@ -135,38 +119,31 @@ def test_a_process_in_a_container_is_reached_by_its_own_paths() -> None:
     assert not Path("/dev/shm/inner.marey").exists()
     assert detach(pid) == [path]
     assert Path(path, "spool").is_dir()
-    assert process.communicate("\n", timeout=DEADLINE_SECS)[0] == BUSY_OUTPUT
+    program.write_line()
+    assert program.end().stdout == BUSY_OUTPUT
 
 
 @needs_mounts
 def test_a_process_in_another_pid_namespace_is_recorded() -> None:
-    program = write_program(BUSY)
-    namespaces = ["--mount", "--pid", "--fork", "--mount-proc"]
-    process = subprocess.Popen(
-        ["unshare", *namespaces, sys.executable, "-u", str(program)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "1\n"  # its id inside
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+    program = LiveCommand(*namespaces, sys.executable, "-u", write_program(BUSY))
+    assert program.read_line() == "1"  # its id inside
+    outside = program.process.pid
+    children = Path(f"/proc/{outside}/task/{outside}/children")
     pid = int(children.read_text())
     run = Path("inner.marey").absolute()
     assert f"process {pid} records into /proc/{pid}/root{run};" in attach(pid, "-o", str(run))
     assert detach(pid) == [f"/proc/{pid}/root{run}"]
-    assert process.communicate("\n", timeout=DEADLINE_SECS)[0] == BUSY_OUTPUT
-    with marey.open(str(run)) as recorded:
-        assert list(recorded.sql("SELECT pid FROM processes")) == [(1,)]
+    program.write_line()
+    assert program.end().stdout == BUSY_OUTPUT
+    assert run_rows(run, "SELECT pid FROM processes") == [(1,)]
 
 
 @needs_mounts
 def test_a_container_without_marey_is_refused_with_the_remedy() -> None:
     package = Path(marey.__file__).parent
-    line = in_container(f"mount -t tmpfs none {package}", BUSY)
-    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    pid = int(process.stdout.readline())
+    program = LiveCommand(*in_container(f"mount -t tmpfs none {package}", BUSY))
+    pid = int(program.read_line())
     done = marey_command("attach", pid)
     assert done.exit_code == 2
     assert done.stderr.startswith(
@@ -175,5 +152,5 @@ def test_a_container_without_marey_is_refused_with_the_remedy() -> None:
     assert (
         f"hint: install marey there and attach from inside: sudo nsenter -t {pid} -a" in done.stderr
     )
-    process.communicate("\n", timeout=DEADLINE_SECS)
-    assert process.returncode == 0
+    program.write_line()
+    assert program.end().exit_code == 0

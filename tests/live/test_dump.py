@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +12,15 @@ from typing import Any
 
 import pytest
 from programs import (
-    DEADLINE_SECS,
     HOT_AND_COLD,
     Live,
+    LiveCommand,
+    marey_as_nobody,
     marey_command,
     marey_stdout,
-    run_program,
+    run_command,
     write_program,
 )
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 PROGRAM = """
 import os, socket, sys, threading
@@ -149,20 +147,13 @@ def test_the_tree_includes_children_of_children() -> None:
 
 def test_the_tree_of_a_program_that_is_not_python_has_its_children() -> None:
     program = write_program("import os; print(os.getpid(), flush=True); input()")
-    shell = subprocess.Popen(
-        ["sh", "-c", f"{sys.executable} {program}; :"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert shell.stdout is not None
-        child = int(shell.stdout.readline())
-        done = marey_command("dump", shell.pid, "--tree", "--json")
-        assert done.stderr.startswith(f"warning: process {shell.pid} is not a CPython process")
+    with LiveCommand("sh", "-c", f"{sys.executable} {program}; :") as shell:
+        child, pid = int(shell.read_line()), shell.process.pid
+        done = marey_command("dump", pid, "--tree", "--json")
+        assert done.stderr.startswith(f"warning: process {pid} is not a CPython process")
         assert [process["pid"] for process in json.loads(done.stdout)] == [child]
-    finally:
-        shell.communicate("\n", timeout=DEADLINE_SECS)
+        shell.write_line()
+        shell.end()
 
 
 def test_the_tree_of_a_job_has_its_ranks() -> None:
@@ -174,19 +165,18 @@ def test_the_tree_of_a_job_has_its_ranks() -> None:
     """
     os.mkfifo("end")
     launcher = ["torch.distributed.run", "--nproc-per-node", "2", str(write_program(source))]
-    job = subprocess.Popen([sys.executable, "-m", *launcher], stdout=subprocess.PIPE, text=True)
+    job = LiveCommand(sys.executable, "-m", *launcher)
     try:
-        assert job.stdout is not None
-        ranks = {int(job.stdout.readline()) for _ in range(2)}
-        root, *others = processes(job.pid, "--tree")
-        assert root["pid"] == job.pid
+        ranks = {int(job.read_line()) for _ in range(2)}
+        root, *others = processes(job.process.pid, "--tree")
+        assert root["pid"] == job.process.pid
         stacks = {process["pid"]: process["threads"][0]["frames"] for process in others}
         assert {pid for pid in stacks if pid in ranks} == ranks
         for rank in ranks:
             assert stacks[rank][-1]["file"].endswith("program.py")
     finally:
         Path("end").write_text("")
-        assert job.wait(DEADLINE_SECS) == 0
+        assert job.end().exit_code == 0
 
 
 FORBIDDEN = """
@@ -210,10 +200,10 @@ os.execv(sys.executable, [sys.executable, "-m", "marey", *sys.argv[1:]])
 
 def test_reading_needs_no_call_that_stops_or_writes() -> None:
     def exit_code(*arguments: str) -> int:
-        command = [sys.executable, str(write_program(FORBIDDEN, "forbidden.py")), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
+        program = write_program(FORBIDDEN, "forbidden.py")
+        done = run_command(sys.executable, program, *arguments)
         assert "no filter" not in done.stderr, done.stderr
-        return done.returncode
+        return done.exit_code
 
     with Live(HOT_AND_COLD) as program:
         pid = program.read_line()
@@ -239,29 +229,17 @@ def test_a_process_that_does_not_exist_is_an_error() -> None:
 
 
 def test_a_process_without_python_is_an_error() -> None:
-    sleeper = subprocess.Popen(["sleep", "100"])
-    try:
-        done = marey_command("dump", sleeper.pid)
-    finally:
-        sleeper.kill()
-        sleeper.wait()
+    with LiveCommand("sleep", 100) as sleeper:
+        done = marey_command("dump", sleeper.process.pid)
     assert done.exit_code == 2
-    expected = f"error: process {sleeper.pid} is not a CPython process that can be read: "
+    expected = f"error: process {sleeper.process.pid} is not a CPython process that can be read: "
     assert done.stderr.startswith(expected)
 
 
 def test_a_process_of_another_user_is_refused_with_the_remedy(pid: int) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
-    # The interpreter may be in root's home, so the user changes after the imports.
-    source = f"""
-    import os
-    from marey import _engine
-    os.setgid(65534)
-    os.setuid(65534)
-    raise SystemExit(_engine.cli_main(["marey", "dump", "{pid}"]))
-    """
-    done = run_program(source)
+    done = marey_as_nobody("dump", pid)
     assert done.exit_code == 2
     assert f"error: process {pid} cannot be read: the system does not allow it\n" in done.stderr
     assert "hint: " in done.stderr
@@ -271,20 +249,12 @@ def test_a_process_of_another_user_is_refused_with_the_remedy(pid: int) -> None:
 def test_secrets_of_the_command_line_and_the_environment_are_not_shown() -> None:
     source = "import sys; print('ready', flush=True); sys.stdin.readline()"
     command = [sys.executable, "-c", source, "--lr=0.25", "--token", "hunter2"]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "API_KEY": "hunter3"},
-    ) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
+    with LiveCommand(*command, API_KEY="hunter3") as program:
+        assert program.read_line() == "ready"
         shown = [
-            marey_stdout("dump", program.pid, *options)
+            marey_stdout("dump", program.process.pid, *options)
             for options in ((), ("--json",), ("--locals",))
         ]
-        program.communicate()
     for text in shown:
         assert "--lr=0.25" in text
         assert "hunter" not in text

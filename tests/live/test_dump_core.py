@@ -12,10 +12,7 @@ from typing import Any
 
 import pytest
 from interpreters import VERSIONS, interpreters, require
-from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
-
-pytestmark = pytest.mark.usefixtures("own_directory")
-
+from programs import DEADLINE_SECS, Live, LiveCommand, marey_command, marey_stdout, run_command
 
 PROGRAM = """
 import asyncio, sys, threading
@@ -206,7 +203,8 @@ def test_a_cut_core_file_is_an_error_and_not_a_crash() -> None:
 def is_in_one_file(python: str) -> bool:
     """Whether an interpreter is in its program, rather than in a library."""
     code = "print(open('/proc/self/maps').read())"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    done = run_command(python, "-c", code)
+    assert done.exit_code == 0
     return "libpython" not in done.stdout
 
 
@@ -234,11 +232,8 @@ def test_another_program_than_that_of_the_core_file_is_refused() -> None:
 
 
 def test_a_process_without_python_is_named() -> None:
-    with subprocess.Popen(["sleep", "100"]) as sleeper:
-        try:
-            core = write_core(sleeper.pid)
-        finally:
-            sleeper.kill()
+    with LiveCommand("sleep", 100) as sleeper:
+        core = write_core(sleeper.process.pid)
     done = marey_command("dump", "--core", core)
     assert done.exit_code == 2
     assert f"error: {core} has no CPython that can be read: " in done.stderr

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from programs import Live, marey_stdout
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # The C library sorts by a function of Python, which waits.
 PROGRAM = """
 import ctypes, os, sys, threading

@@ -10,9 +10,6 @@ import pytest
 from interpreters import VERSIONS, require
 from programs import Live, marey_stdout
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
-
 # The program tells the lines of its functions, and is ready when its pipe has been read: by then
 # all tasks that it has created before have run as far as they can.
 PROGRAM = """

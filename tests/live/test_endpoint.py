@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,9 +15,16 @@ from typing import Any
 
 import pytest
 from containers import in_container, needs_mounts
-from programs import DEADLINE_SECS, Live, marey_command, marey_stdout
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import (
+    DEADLINE_SECS,
+    NOBODY_UID,
+    Live,
+    LiveCommand,
+    marey_command,
+    marey_stdout,
+    run_command,
+    until,
+)
 
 PROGRAM = """
 import os, sys
@@ -58,7 +64,6 @@ if child := os.fork():
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 {PROGRAM}
 """
-NOBODY_UID = 65534
 # More requests than the endpoint once kept for Python.
 MANY_REQUESTS = 40
 
@@ -84,10 +89,7 @@ def recording(source: str = PROGRAM, **env: str) -> Iterator[tuple[Live, int]]:
 
 
 def wait_for_socket(pid: int, runtime_dir: str | None = None) -> None:
-    deadline = time.monotonic() + DEADLINE_SECS
-    while not socket_path(pid, runtime_dir).exists():
-        assert time.monotonic() < deadline, f"process {pid} has no socket"
-        os.sched_yield()
+    until(socket_path(pid, runtime_dir).exists)
 
 
 def test_a_recording_process_is_listed_until_it_ends() -> None:
@@ -431,13 +433,13 @@ def marey_request(pid: int, request: str) -> str:
 
 def wait_for_read(pid: int) -> None:
     """Waits until the main thread of a process is in the system call `read`."""
-    deadline = time.monotonic() + DEADLINE_SECS
-    while True:
+
+    def is_in_read() -> object:
         (process,) = json.loads(marey_stdout("dump", str(pid), "--json"))
         wait = process["threads"][0]["wait"]
-        if wait is not None and wait["call"] == "read":
-            return
-        assert time.monotonic() < deadline, process
+        return wait is not None and wait["call"] == "read"
+
+    until(is_in_read)
 
 
 def test_no_socket_is_opened_where_the_environment_forbids_it() -> None:
@@ -477,10 +479,7 @@ def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> N
             assert program.read_line() == "1"
             record(program, name)
         sockets = Path(runtime_dir, "marey")
-        deadline = time.monotonic() + DEADLINE_SECS
-        while not sockets.exists() or len(list(sockets.iterdir())) < 2:
-            assert time.monotonic() < deadline
-            os.sched_yield()
+        until(lambda: len(list(sockets.glob("*"))) >= 2)
         processes = json.loads(marey_command("ps", "--json", XDG_RUNTIME_DIR=runtime_dir).stdout)
         for name in ("first", "second"):
             path = os.path.realpath(f"{name}.hatchet")
@@ -494,10 +493,8 @@ def test_processes_of_containers_with_equal_ids_have_sockets_of_their_own() -> N
 @needs_mounts
 def test_paths_in_a_container_are_shown_as_they_are_reached_from_outside() -> None:
     line = in_container("mount -t tmpfs none /dev/shm && cd /dev/shm", PROGRAM)
-    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        pid = int(process.stdout.readline())
+    with LiveCommand(*line) as program:
+        pid = int(program.read_line())
         wait_for_socket(pid)
         path = f"/proc/{pid}/root/dev/shm/program.hatchet"
         for is_written in (False, True):
@@ -507,8 +504,7 @@ def test_paths_in_a_container_are_shown_as_they_are_reached_from_outside() -> No
             recorded = listed(pid)
             assert recorded is not None
             assert recorded["paths"] == [path]
-    finally:
-        process.communicate("", timeout=DEADLINE_SECS)
+        program.end()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
@@ -558,9 +554,8 @@ try:
 except OSError as error:
     print(type(error).__name__, end="")
 """
-    done = subprocess.run(
-        ["/usr/bin/env", "python3", "-c", source], capture_output=True, text=True, check=True
-    )
+    done = run_command("/usr/bin/env", "python3", "-c", source)
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 

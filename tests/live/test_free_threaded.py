@@ -6,8 +6,6 @@ import pytest
 from interpreters import require
 from programs import Live, marey_command
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Sets the flag by which CPython tells other processes that it is a free-threaded build: the third
 # word of its table of offsets. Such builds have the table of their own layout behind it.
 PROGRAM = """

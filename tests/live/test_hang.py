@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import replay
 from hanging_jobs import ODD, PROGRAM, RANKS, Launcher, RankError
-from programs import DEADLINE_SECS, Live, Outcome, marey_command, run_program
+from programs import Live, Outcome, inside, marey_as_nobody, marey_command, until
 
 pytest.importorskip("torch")
 
@@ -27,19 +26,15 @@ NEVER_RETURNS = -(2**31)
 @pytest.fixture(scope="module")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     folder = tmp_path_factory.mktemp("jobs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        Path("dumps").mkdir()
-        Path("gpu_hangs").write_text(f"fail cuStreamSynchronize {NEVER_RETURNS}\n")
-        with Live(PROGRAM, DOUBLE=str(replay.library() or "")) as program:
-            yield Launcher(program)
+    (folder / "gpu_hangs").write_text(f"fail cuStreamSynchronize {NEVER_RETURNS}\n")
+    with inside(folder):
+        live = Live(PROGRAM, DOUBLE=str(replay.library() or ""))
+    with live as program:
+        yield Launcher(program, folder / "dumps")
 
 
-def wait_for_end(pid: int) -> None:
-    deadline = time.monotonic() + DEADLINE_SECS
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline
-        os.sched_yield()
+def has_ended(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def run_hang(*arguments: str) -> Outcome:
@@ -54,10 +49,10 @@ def judge(pid: int, cause: str, *options: str) -> dict[str, Any]:
         arrived = all(member["place"]["kind"] == "collective" for member in others)
         return bool(job["cause"] == cause and arrived)
 
-    return until(is_reached, str(pid), *options)
+    return judge_until(is_reached, str(pid), *options)
 
 
-def until(is_reached: Callable[[dict[str, Any]], bool], *arguments: str) -> dict[str, Any]:
+def judge_until(is_reached: Callable[[dict[str, Any]], bool], *arguments: str) -> dict[str, Any]:
     for _ in range(ATTEMPTS):
         done = run_hang("--json", *arguments)
         assert done.exit_code == 0, done.stderr
@@ -99,11 +94,11 @@ def test_an_exception_of_a_rank_fails_the_test_of_its_job(launcher: Launcher) ->
     with pytest.raises(RankError, match="ZeroDivisionError"), launcher.job("saves", hosts=0):
         pass  # fails before the job hangs
     with pytest.raises(RankError, match="ValueError: of the"), launcher.job("raises") as pids:
-        wait_for_end(pids[ODD])
-    Path("dumps").rename("moved")
+        until(lambda: has_ended(pids[ODD]))
+    launcher.dumps.rename("moved")
     with pytest.raises(RankError, match="FileNotFoundError"), launcher.job("saves"):
         launcher.dump_collectives()
-    Path("moved").rename("dumps")
+    Path("moved").rename(launcher.dumps)
 
 
 def test_a_slow_rank_is_named(launcher: Launcher) -> None:
@@ -120,7 +115,7 @@ def test_ranks_in_collectives_that_do_not_match_are_named(launcher: Launcher) ->
     with launcher.job("synchronizes") as pids:
         judge(launcher.pid, "mismatched_collective")
         launcher.dump_collectives()
-        job = judge(launcher.pid, "mismatched_collective", "--flight-recorder", "dumps")
+        job = judge(launcher.pid, "mismatched_collective", "--flight-recorder", str(launcher.dumps))
     assert job["odd"] == [ODD]
     first = f"Rank {ODD} (process {pids[ODD]}) waits in {place('barrier', 'the others reduce')}TIME"
     assert re.match(pattern(first, OTHERS), job["sentence"])
@@ -245,7 +240,9 @@ def test_a_host_whose_ssh_hangs_is_named_and_the_others_are_judged(launcher: Lau
 @pytest.mark.usefixtures("ssh")
 def test_a_dead_rank_of_another_host_is_named_with_the_host(launcher: Launcher) -> None:
     with launcher.job("dies", hosts=2) as pids:
-        job = until(lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1")
+        job = judge_until(
+            lambda job: bool(job["ended"]), "--job", "localhost:2", "--hosts", "node1"
+        )
     assert job["ended"] == [{"host": "node1", "pid": pids[ODD]}]
     expected = f"Rank {ODD} has ended: process {pids[ODD]} on node1 is a zombie; the other 3 ranks "
     assert job["sentence"].startswith(expected)
@@ -284,7 +281,6 @@ def test_the_text_has_the_sentence_and_the_stacks_of_groups(launcher: Launcher) 
     assert any(text.startswith("checkpoint (") for text in lines)
 
 
-@pytest.mark.usefixtures("own_directory")
 def test_a_process_without_a_rank_is_judged_alone() -> None:
     source = """
     import os, sys
@@ -293,7 +289,7 @@ def test_a_process_without_a_rank_is_judged_alone() -> None:
     """
     with Live(source) as program:
         pid = int(program.read_line())
-        job = until(lambda job: bool(job["cause"] == "io"), str(pid))
+        job = judge_until(lambda job: bool(job["cause"] == "io"), str(pid))
     assert job["sentence"].startswith(f"Process {pid} waits for data (read on pipe:")
 
 
@@ -303,18 +299,10 @@ def test_a_folder_without_dumps_is_an_error(tmp_path: Path) -> None:
     assert "has no dumps of a flight recorder" in done.stderr
 
 
-@pytest.mark.usefixtures("own_directory")
 def test_a_job_that_the_system_forbids_to_read_is_refused_with_the_remedy() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user")
-    source = f"""
-    import os
-    from marey import _engine
-    os.setgid(65534)
-    os.setuid(65534)
-    raise SystemExit(_engine.cli_main(["marey", "hang", "{os.getpid()}", "--interval", "0.01"]))
-    """
-    done = run_program(source)
+    done = marey_as_nobody("hang", os.getpid(), "--interval", "0.01")
     assert done.exit_code == 2
     error = f"error: process {os.getpid()} cannot be read: the system does not allow it\n"
     assert error in done.stderr

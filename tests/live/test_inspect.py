@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from interpreters import VERSIONS, require
-from programs import DEADLINE_SECS, Live
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import Live, inside, run_command
 
 PROGRAM = """
 import collections, os, sys, threading, types
@@ -125,8 +120,7 @@ for line in sys.argv[2:]:
 
 def inspect_lines(pid: int, lines: list[list[str]]) -> list[tuple[int, str, str]]:
     """Returns exit codes, outputs and errors of several commands, run by one interpreter."""
-    arguments = [sys.executable, "-c", LINES, str(pid), *map("\x1f".join, lines)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=DEADLINE_SECS)
+    done = run_command(sys.executable, "-c", LINES, pid, *map("\x1f".join, lines))
     outputs, errors = done.stdout.split("\0"), done.stderr.split("\0")
     return [
         (int(code), output, error)
@@ -168,10 +162,8 @@ def plain(read: dict[str, Any]) -> Any:
 def pid(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The program on each interpreter; nothing of it may have run because it was read."""
     python = require(request.param)
-    before = Path.cwd()
-    os.chdir(tmp_path_factory.mktemp("program"))
-    live = Live(PROGRAM, python=python)
-    os.chdir(before)
+    with inside(tmp_path_factory.mktemp("program")):
+        live = Live(PROGRAM, python=python)
     with live as program:
         yield int(program.read_line())
         program.write_line()

@@ -9,10 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from programs import Live, marey_command, marey_stdout, run_well, write_program
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 TRAIN = """
 import torch

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import marey
 import pytest
 from interpreters import VERSIONS, require
-from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_stdout
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import HOT_AND_COLD, Live, LiveCommand, marey_command, marey_stdout
+from trace_files import run_rows
 
 WAITING = """
 import sys, threading
@@ -56,8 +53,8 @@ def arguments(pid: int, *options: str) -> list[str]:
     return ["record", "-p", str(pid), "-o", "run.marey", *options]
 
 
-def command(pid: int, *options: str) -> list[str]:
-    return [sys.executable, "-m", "marey", *arguments(pid, *options)]
+def start(pid: int) -> LiveCommand:
+    return LiveCommand(sys.executable, "-m", "marey", *arguments(pid))
 
 
 def record(pid: int, *options: str) -> dict[str, Any]:
@@ -67,8 +64,7 @@ def record(pid: int, *options: str) -> dict[str, Any]:
 
 def nanos_by_function() -> dict[str, int]:
     """Returns the sampled time by the innermost function."""
-    with marey.open("run.marey") as run:
-        rows = run.sql("SELECT name, sum(self_nanos) FROM flame GROUP BY name")
+    rows = run_rows("run.marey", "SELECT name, sum(self_nanos) FROM flame GROUP BY name")
     sums: dict[str, int] = {}
     for name, nanos in rows:
         function = name.rpartition("@")[2]
@@ -91,10 +87,9 @@ def test_sampled_time_is_where_the_program_spends_it() -> None:
 def test_threads_that_wait_are_sampled_on_request() -> None:
     with Live(HOT_AND_COLD) as program:
         record(int(program.read_line()), "-d", "0.5", "--idle")
-    with marey.open("run.marey") as run:
-        ((name, nanos),) = run.sql(
-            "SELECT name, self_nanos FROM flame WHERE name LIKE '%program.py%<module>'"
-        )
+    ((name, nanos),) = run_rows(
+        "run.marey", "SELECT name, self_nanos FROM flame WHERE name LIKE '%program.py%<module>'"
+    )
     assert name.endswith("program.py:21@<module>")
     assert 0.3e9 < nanos < 0.6e9
 
@@ -118,8 +113,7 @@ def test_samples_have_the_stacks_that_a_dump_has(version: str) -> None:
         for thread in process["threads"]
         if thread["frames"]
     }
-    with marey.open("run.marey") as run:
-        rows = run.sql("SELECT DISTINCT thread, path FROM samples")
+    rows = run_rows("run.marey", "SELECT DISTINCT thread, path FROM samples")
     assert set(rows) == dumped
     assert {name for name, _ in dumped} == {"MainThread", "läder 读"}
 
@@ -127,8 +121,7 @@ def test_samples_have_the_stacks_that_a_dump_has(version: str) -> None:
 def test_functions_that_are_made_at_the_same_address_are_told_apart() -> None:
     with Live(MADE_AGAIN) as program:
         record(int(program.read_line()), "-d", "1", "-r", "1000")
-    with marey.open("run.marey") as run:
-        rows = run.sql("SELECT DISTINCT name FROM flame WHERE name LIKE '%@____'")
+    rows = run_rows("run.marey", "SELECT DISTINCT name FROM flame WHERE name LIKE '%@____'")
     names = {name for (name,) in rows}
     assert {"even.py:2@even", "odd_.py:2@odd_"} <= names
     assert not {"even.py:2@odd_", "odd_.py:2@even"} & names
@@ -138,35 +131,34 @@ def test_missed_samples_are_losses_of_the_run() -> None:
     with Live(HOT_AND_COLD) as program:
         report = record(int(program.read_line()), "-d", "0.3", "-r", "100000")
     assert report["skipped"] > 1_000
-    with marey.open("run.marey") as run:
-        ((missed,),) = run.sql("SELECT sum(count) FROM losses WHERE cause = 'samples_missed'")
+    ((missed,),) = run_rows(
+        "run.marey", "SELECT sum(count) FROM losses WHERE cause = 'samples_missed'"
+    )
     assert missed == report["skipped"] + report["failed"]
 
 
 def test_the_end_of_the_process_ends_the_recording() -> None:
     with Live(HOT_AND_COLD) as program:
         pid = int(program.read_line())
-        recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
-        assert recorder.stderr is not None
-        assert recorder.stderr.readline() == f"sampling process {pid}; Ctrl-C ends it\n"
+        recorder = start(pid)
+        assert recorder.read_message() == f"sampling process {pid}; Ctrl-C ends it"
         program.write_line()
         assert program.end().exit_code == 0
-        _, said = recorder.communicate(timeout=DEADLINE_SECS)
-    assert recorder.returncode == 0
-    assert said.startswith("wrote `run.marey`, ")
+        done = recorder.end()
+    assert done.exit_code == 0
+    assert done.stderr.startswith("wrote `run.marey`, ")
 
 
 def test_an_interrupt_ends_the_recording_and_keeps_it() -> None:
     with Live(HOT_AND_COLD) as program:
         pid = int(program.read_line())
-        recorder = subprocess.Popen(command(pid), stderr=subprocess.PIPE, text=True)
-        assert recorder.stderr is not None
-        recorder.stderr.readline()
-        recorder.send_signal(signal.SIGINT)
-        _, said = recorder.communicate(timeout=DEADLINE_SECS)
+        recorder = start(pid)
+        recorder.read_message()
+        recorder.process.send_signal(signal.SIGINT)
+        done = recorder.end()
         program.write_line()
         assert program.end().exit_code == 0
-    assert recorder.returncode == 0, said
+    assert done.exit_code == 0, done.stderr
     assert Path("run.marey").is_dir()
 
 
@@ -189,10 +181,8 @@ def test_samples_are_exported_analysed_and_compared() -> None:
 
 @pytest.mark.parametrize("duration", ["0", "-1", "nan"])
 def test_a_duration_must_be_positive(duration: str) -> None:
-    done = subprocess.run(
-        command(1, f"--duration={duration}"), capture_output=True, text=True, timeout=DEADLINE_SECS
-    )
-    assert done.returncode == 2
+    done = marey_command(*arguments(1, f"--duration={duration}"))
+    assert done.exit_code == 2
     assert "is not a positive number of seconds" in done.stderr
     assert not Path("run.marey").exists()
 
@@ -226,8 +216,7 @@ def test_a_thread_that_has_the_id_of_an_ended_one_is_another_thread() -> None:
         assert int(program.read_line()) < 10, "ids are not used again"
         marey_stdout(*arguments(pid, "-d", "0.5", "-r", "200"))
     sql = "SELECT DISTINCT thread, thread_id, path FROM samples WHERE path LIKE '%.py:2@%'"
-    with marey.open("run.marey") as run:
-        rows = run.sql(sql).rows()
+    rows = run_rows("run.marey", sql)
     assert len({number for _, number, _ in rows}) > 2
     # A thread that ends before its name is read has the name that the system gave it.
     named = [(thread, path) for thread, _, path in rows if thread != "python"]

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from programs import Live, marey_stdout, query, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 PROGRAM = """
 import os, sys, threading
 import marey

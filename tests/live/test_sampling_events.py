@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from programs import DEADLINE_SECS, Live, marey_command, marey_stdout, query, run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import DEADLINE_SECS, Live, marey_command, marey_stdout, query, run_well, until
 
 # Runs Python now and then while it waits for a line, as an event loop does.
 EVENTS = """
@@ -99,13 +95,6 @@ def test_a_signal_draws_a_sample_each_time() -> None:
         marey_stdout("config", pid, "sample.signal=off")
         os.kill(int(pid), signal.SIGUSR2)  # has its default action again
         assert program.process.wait(DEADLINE_SECS) == -signal.SIGUSR2
-
-
-def until(is_reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECS
-    while not is_reached():
-        assert time.monotonic() < deadline
-        os.sched_yield()
 
 
 def test_a_signal_that_the_program_handles_is_refused() -> None:

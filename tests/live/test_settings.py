@@ -6,16 +6,13 @@ import contextlib
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
 import replay
-from programs import DEADLINE_SECS, Live, marey_stdout, query
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import Live, marey_stdout, query, until
 
 # Runs the lines of its input.
 PROGRAM = """
@@ -110,14 +107,7 @@ def recording(data: str, **env: str) -> Iterator[Process]:
         yield Process(program)
 
 
-def until(is_reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECS
-    while not is_reached():
-        assert time.monotonic() < deadline
-        os.sched_yield()
-
-
-def checkpoint_interval() -> None:
+def test_effect_of_checkpoint_interval() -> None:
     with recording("tree", MAREY_CHECKPOINT_SECS="1") as process:
         process.set("checkpoint.interval", 0.05)
         times: list[int] = []
@@ -132,7 +122,7 @@ def checkpoint_interval() -> None:
         until(are_close)
 
 
-def device_counter_interval() -> None:
+def test_effect_of_device_counter_interval() -> None:
     env = replay.nvml_environment({"temperature": 71})
     with recording("trace", MAREY_NVML_PERIOD_MS="1000", **env) as process:
         process.set("device.counter_interval", 10)
@@ -147,7 +137,7 @@ def device_counter_interval() -> None:
         until(are_close)
 
 
-def launch_buffer_bytes() -> None:
+def test_effect_of_launch_buffer_bytes() -> None:
     env = replay.environment(Path("double"))
     with recording("tree", BACKEND="cupti", **env) as process:
         process.set("launch.buffer_bytes", 64)
@@ -156,7 +146,7 @@ def launch_buffer_bytes() -> None:
         until(lambda: process.losses().get("launch_buffer_full", 0) > 0)
 
 
-def ring_max_bytes() -> None:
+def test_effect_of_ring_max_bytes() -> None:
     with recording("ring", MAREY_RING_RECORDS="1000000") as process:
         process.set("ring.max_bytes", 65_536)
         for _ in range(20):
@@ -165,7 +155,7 @@ def ring_max_bytes() -> None:
         assert process.losses()["ring_dropped"] > 0
 
 
-def ring_records() -> None:
+def test_effect_of_ring_records() -> None:
     with recording("ring") as process:
         process.set("ring.records", 300)
         for _ in range(10):
@@ -173,7 +163,7 @@ def ring_records() -> None:
         assert process.number("SELECT count(*) FROM spans") == 300
 
 
-def ring_seconds() -> None:
+def test_effect_of_ring_seconds() -> None:
     with recording("ring") as process:
         process.do("scopes(1)")
         process.set("ring.seconds", 0.2)
@@ -187,15 +177,15 @@ def ring_seconds() -> None:
         until(is_dropped)
 
 
-def sample_interval() -> None:
+def test_effect_of_sample_interval() -> None:
     sampled(("sample.interval", 0.005), "interval", "spin(0.05)")
 
 
-def sample_scope() -> None:
+def test_effect_of_sample_scope() -> None:
     sampled(("sample.scope", "load"), "scope", "with marey.scope('load'): spin(0.05)")
 
 
-def sample_slow_step() -> None:
+def test_effect_of_sample_slow_step() -> None:
     pytest.importorskip("torch")
     with recording("trace") as process:
         process.do("step = steps()")
@@ -210,7 +200,7 @@ def sample_slow_step() -> None:
         until(is_sampled)
 
 
-def sample_signal() -> None:
+def test_effect_of_sample_signal() -> None:
     with recording("trace") as process:
         process.set("sample.signal", "SIGUSR2")
         process.do("spin(0)")
@@ -218,7 +208,7 @@ def sample_signal() -> None:
         until(lambda: process.number(samples("signal")) == 1)
 
 
-def spool_max_bytes() -> None:
+def test_effect_of_spool_max_bytes() -> None:
     with recording("trace") as process:
         process.set("spool.max_bytes", 0)
         process.do("scopes(10)")
@@ -226,14 +216,14 @@ def spool_max_bytes() -> None:
         assert process.losses()["spool_full"] > 0
 
 
-def system_interval() -> None:
+def test_effect_of_system_interval() -> None:
     with recording("trace") as process:
         process.set("system.interval", 0.05)
         read = "SELECT count(*) FROM counters WHERE name = 'process_cpu (%)'"
         until(lambda: process.number(read) > 0)
 
 
-def torch_memory() -> None:
+def test_effect_of_torch_memory() -> None:
     pytest.importorskip("torch")
     with recording("trace") as process:
         process.do("step = steps()")
@@ -250,7 +240,7 @@ def torch_memory() -> None:
         assert process.number(readings) == found
 
 
-def torch_operators() -> None:
+def test_effect_of_torch_operators() -> None:
     pytest.importorskip("torch")
     with recording("trace") as process:
         process.do("step = steps()")
@@ -260,7 +250,7 @@ def torch_operators() -> None:
         assert process.number("SELECT count(*) FROM spans WHERE name LIKE 'aten::%'") > 0
 
 
-def torch_shapes() -> None:
+def test_effect_of_torch_shapes() -> None:
     pytest.importorskip("torch")
     with recording("trace") as process:
         process.do("step = steps()")
@@ -279,21 +269,21 @@ def torch_shapes() -> None:
         assert process.number(named) == 5
 
 
-def trace_buffer_bytes() -> None:
+def test_effect_of_trace_buffer_bytes() -> None:
     with recording("trace") as process:
         process.set("trace.buffer_bytes", 64)
         process.do("on_a_thread(scopes, 100_000)")
         assert process.losses()["trace_buffer_full"] > 0
 
 
-def tree_max_nodes() -> None:
+def test_effect_of_tree_max_nodes() -> None:
     with recording("tree") as process:
         process.set("tree.max_nodes", 5)
         process.do("on_a_thread(scopes, 10, 'work {}')")
         assert process.losses()["nodes"] > 0
 
 
-def watch_rate() -> None:
+def test_effect_of_watch_rate() -> None:
     with recording("trace") as process:
         process.set("watch.rate", 0.001)
         marey_stdout("watch", process.pid, watched())
@@ -302,7 +292,7 @@ def watch_rate() -> None:
         assert watch["recorded"] == 1
 
 
-def watch_text_length() -> None:
+def test_effect_of_watch_text_length() -> None:
     with recording("trace") as process:
         process.set("watch.text_length", 3)
         marey_stdout("watch", process.pid, watched())
@@ -332,35 +322,8 @@ def samples(cause: str) -> str:
     return f"SELECT count(*) FROM samples WHERE arg(args, 'cause') = '{cause}'"
 
 
-CASES: dict[str, Callable[[], None]] = {
-    "checkpoint.interval": checkpoint_interval,
-    "device.counter_interval": device_counter_interval,
-    "launch.buffer_bytes": launch_buffer_bytes,
-    "ring.max_bytes": ring_max_bytes,
-    "ring.records": ring_records,
-    "ring.seconds": ring_seconds,
-    "sample.interval": sample_interval,
-    "sample.scope": sample_scope,
-    "sample.signal": sample_signal,
-    "sample.slow_step": sample_slow_step,
-    "spool.max_bytes": spool_max_bytes,
-    "system.interval": system_interval,
-    "torch.memory": torch_memory,
-    "torch.operators": torch_operators,
-    "torch.shapes": torch_shapes,
-    "trace.buffer_bytes": trace_buffer_bytes,
-    "tree.max_nodes": tree_max_nodes,
-    "watch.rate": watch_rate,
-    "watch.text_length": watch_text_length,
-}
-
-
-@pytest.mark.parametrize("key", CASES)
-def test_a_change_has_its_effect_while_the_process_records(key: str) -> None:
-    CASES[key]()
-
-
-def test_each_setting_has_a_case() -> None:
+def test_each_setting_has_a_test() -> None:
     with recording("tree") as process:
         settings = json.loads(marey_stdout("config", process.pid, "--json"))
-    assert set(settings) == CASES.keys()
+    names = {f"test_effect_of_{setting.replace('.', '_')}" for setting in settings}
+    assert names == {name for name in globals() if name.startswith("test_effect_of_")}

@@ -15,14 +15,11 @@ import time
 from collections.abc import Iterator
 from fcntl import ioctl
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pytest
 import replay
 from programs import DEADLINE_SECS, HOT_AND_COLD, Live, marey_command, marey_stdout
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 # Wide enough for the path of the program.
 ROWS, COLUMNS = 30, 240
@@ -51,12 +48,7 @@ class Terminal:
     def __enter__(self) -> Terminal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.process.kill()
         self.process.wait()
         os.close(self.reader)

@@ -11,8 +11,6 @@ import pytest
 from interpreters import VERSIONS, require
 from programs import Live, marey_stdout, query, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 # Trains until a line arrives on stdin.
 TRAIN = """
 import os, sys, threading, time

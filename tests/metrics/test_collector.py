@@ -17,8 +17,8 @@ from marey.metrics.nesting import self_times
 from marey.metrics.series import MAX_ITEMS, Span
 from profiles import find, live_root, metrics
 from programs import marey_stdout, run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from threads import run_in_threads
+from trace_files import traced
 
 
 def spin(count: int = 1000) -> None:
@@ -27,17 +27,22 @@ def spin(count: int = 1000) -> None:
 
 def record_trace(body: Any) -> marey.run.Run:
     """Runs a function in a trace session and opens its run."""
-    session = marey.start("collected", data="trace")
-    body()
-    marey.finalize(session, "marey")
+    with traced("collected"):
+        body()
     return marey.open("collected.marey")
+
+
+@pytest.fixture
+def collector() -> MetricsCollector:
+    return MetricsCollector()
 
 
 # Figures
 
 
-def test_statistics_of_values_are_those_of_the_standard_library() -> None:
-    collector = MetricsCollector()
+def test_statistics_of_values_are_those_of_the_standard_library(
+    collector: MetricsCollector,
+) -> None:
     numbers = [float(n * n % 101) for n in range(100)]
     for number in numbers:
         collector.record("loss", number)
@@ -51,23 +56,20 @@ def test_statistics_of_values_are_those_of_the_standard_library() -> None:
     assert figures["p99"] == pytest.approx(cuts[98])
 
 
-def test_one_value_has_no_deviation() -> None:
-    collector = MetricsCollector()
+def test_one_value_has_no_deviation(collector: MetricsCollector) -> None:
     collector.record("loss", 2)
     figures = collector.generate_report()["values"]["loss"]
     assert (figures["mean"], figures["std"], figures["p99"]) == (2.0, 0.0, 2.0)
 
 
-def test_times_are_in_milliseconds_of_the_wall_clock() -> None:
-    collector = MetricsCollector()
+def test_times_are_in_milliseconds_of_the_wall_clock(collector: MetricsCollector) -> None:
     ready = threading.Event()
     with collector.measure_time("wait"):
         ready.wait(0.05)
     assert 50 <= collector.generate_report()["timing"]["wait"]["mean"] < 5000
 
 
-def test_throughput_is_from_the_first_start_to_the_last_end() -> None:
-    collector = MetricsCollector()
+def test_throughput_is_from_the_first_start_to_the_last_end(collector: MetricsCollector) -> None:
     for _ in range(4):
         collector.record("batch_size", 8)
         with collector.measure_time("iteration"):
@@ -91,8 +93,7 @@ def test_throughput_without_iterations_is_unknown() -> None:
     assert report["throughput"] == {"samples_per_sec": None, "iterations_per_sec": None}
 
 
-def test_warmup_is_left_out_of_aggregates() -> None:
-    collector = MetricsCollector()
+def test_warmup_is_left_out_of_aggregates(collector: MetricsCollector) -> None:
     for number in (100, 1, 3):
         collector.record("loss", number)
     with collector.measure_time("first"):
@@ -103,16 +104,14 @@ def test_warmup_is_left_out_of_aggregates() -> None:
     assert collector.aggregate()["timing"]["first"].count == 1
 
 
-def test_add_records_several_values() -> None:
-    collector = MetricsCollector()
+def test_add_records_several_values(collector: MetricsCollector) -> None:
     collector.add({"loss": 0.5, "batch_size": 4})
     collector.add({"loss": 0.25})
     aggregate = collector.aggregate()["values"]
     assert (aggregate["loss"].count, aggregate["batch_size"].total) == (2, 4.0)
 
 
-def test_times_are_readings_of_the_clock_of_perf_counter() -> None:
-    collector = MetricsCollector()
+def test_times_are_readings_of_the_clock_of_perf_counter(collector: MetricsCollector) -> None:
     ready = threading.Event()
     before = time.perf_counter_ns()
     with collector.measure_time("wait"):
@@ -128,9 +127,7 @@ def test_times_are_readings_of_the_clock_of_perf_counter() -> None:
     assert span.thread == threading.get_ident()
 
 
-def test_blocks_of_one_name_that_overlap_keep_their_own_times() -> None:
-    collector = MetricsCollector()
-
+def test_blocks_of_one_name_that_overlap_keep_their_own_times(collector: MetricsCollector) -> None:
     def block() -> Any:
         with collector.measure_time("block"):
             yield
@@ -144,9 +141,7 @@ def test_blocks_of_one_name_that_overlap_keep_their_own_times() -> None:
     assert one.start <= other.start <= one.end <= other.end
 
 
-def test_recursive_blocks_of_one_name_lie_in_each_other() -> None:
-    collector = MetricsCollector()
-
+def test_recursive_blocks_of_one_name_lie_in_each_other(collector: MetricsCollector) -> None:
     def recurse(depth: int) -> None:
         with collector.measure_time("level"):
             if depth:
@@ -159,8 +154,7 @@ def test_recursive_blocks_of_one_name_lie_in_each_other() -> None:
         assert outer.start <= inner.start <= inner.end <= outer.end
 
 
-def test_two_calls_return_two_objects() -> None:
-    collector = MetricsCollector()
+def test_two_calls_return_two_objects(collector: MetricsCollector) -> None:
     one, other = collector.measure_time("x"), collector.measure_time(name="x")
     assert one is not other
     with one, other:
@@ -181,8 +175,7 @@ def test_an_object_measures_one_block_at_a_time() -> None:
         pass
 
 
-def test_wrong_arguments_of_measure_time_are_named() -> None:
-    collector = MetricsCollector()
+def test_wrong_arguments_of_measure_time_are_named(collector: MetricsCollector) -> None:
     wrong: Any = collector.measure_time
     with pytest.raises(TypeError, match="takes 1 argument, 2 were given"):
         wrong("x", "y")
@@ -190,8 +183,7 @@ def test_wrong_arguments_of_measure_time_are_named() -> None:
         wrong(nane="x")
 
 
-def test_times_that_nobody_reads_stay_within_the_limit() -> None:
-    collector = MetricsCollector()
+def test_times_that_nobody_reads_stay_within_the_limit(collector: MetricsCollector) -> None:
     for _ in range(MAX_ITEMS + 10):
         with collector.measure_time("x"):
             pass
@@ -220,8 +212,9 @@ def test_old_items_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> N
 # Bottlenecks
 
 
-def test_the_bottleneck_is_the_largest_self_time_and_percentages_add_up() -> None:
-    collector = MetricsCollector()
+def test_the_bottleneck_is_the_largest_self_time_and_percentages_add_up(
+    collector: MetricsCollector,
+) -> None:
     with collector.measure_time("iteration"):
         with collector.measure_time("forward"):
             spin(1000)
@@ -234,9 +227,7 @@ def test_the_bottleneck_is_the_largest_self_time_and_percentages_add_up() -> Non
     assert iteration["self_ms"] < iteration["total_ms"] / 2
 
 
-def test_marey_analyze_names_what_a_collector_has_measured() -> None:
-    collector = MetricsCollector()
-
+def test_marey_analyze_names_what_a_collector_has_measured(collector: MetricsCollector) -> None:
     def work() -> None:
         for _ in range(3):
             with collector.measure_time("iteration"):
@@ -257,9 +248,9 @@ def test_tasks_that_overlap_inside_a_block_share_no_time() -> None:
     assert self_times(spans) == {"a": 10, "b": 70, "c": 20}
 
 
-def test_percentages_of_tasks_that_overlap_inside_a_block_add_up() -> None:
-    collector = MetricsCollector()
-
+def test_percentages_of_tasks_that_overlap_inside_a_block_add_up(
+    collector: MetricsCollector,
+) -> None:
     async def task(name: str) -> None:
         with collector.measure_time(name):
             for _ in range(3):
@@ -276,17 +267,13 @@ def test_percentages_of_tasks_that_overlap_inside_a_block_add_up() -> None:
     assert whole_ms == pytest.approx(parts["all"]["total_ms"])
 
 
-def test_times_of_other_threads_are_not_inside() -> None:
-    collector = MetricsCollector()
-
+def test_times_of_other_threads_are_not_inside(collector: MetricsCollector) -> None:
     def work() -> None:
         with collector.measure_time("worker"):
             spin(200_000)
 
     with collector.measure_time("main"):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        run_in_threads(work)
     parts = {part["name"]: part for part in collector.analyze_bottlenecks()["components"]}
     assert parts["main"]["self_ms"] == parts["main"]["total_ms"]
 
@@ -299,25 +286,18 @@ def test_nothing_measured_has_no_bottleneck() -> None:
 # Threads, tasks, exceptions
 
 
-def test_all_threads_are_counted() -> None:
-    collector = MetricsCollector()
-
+def test_all_threads_are_counted(collector: MetricsCollector) -> None:
     def work() -> None:
         for number in range(1000):
             with collector.measure_time("step"):
                 collector.record("loss", number)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[work] * 4)
     report = collector.generate_report()
     assert report["timing"]["step"]["count"] == report["values"]["loss"]["count"] == 4000
 
 
-def test_tasks_that_take_turns_have_their_own_times() -> None:
-    collector = MetricsCollector()
+def test_tasks_that_take_turns_have_their_own_times(collector: MetricsCollector) -> None:
     turn = asyncio.Event
 
     async def both() -> None:
@@ -358,10 +338,7 @@ def test_a_forked_child_may_use_a_collector_whose_locks_were_held() -> None:
     assert run_well(program) == "0\n"
 
 
-def test_a_block_that_raises_is_measured() -> None:
-    collector = MetricsCollector()
-    session = marey.start("x")
-    assert session is not None
+def test_a_block_that_raises_is_measured(session: int, collector: MetricsCollector) -> None:
     with pytest.raises(ZeroDivisionError), collector.measure_time("fails"):
         _ = 1 / 0
     with collector.measure_time("after"):
@@ -373,10 +350,9 @@ def test_a_block_that_raises_is_measured() -> None:
 # Recording
 
 
-def test_times_are_scopes_and_values_are_metrics_of_a_tree() -> None:
-    session = marey.start("x")
-    assert session is not None
-    collector = MetricsCollector()
+def test_times_are_scopes_and_values_are_metrics_of_a_tree(
+    session: int, collector: MetricsCollector
+) -> None:
     with collector.measure_time("iteration"):
         collector.record("loss", 1)
         collector.record("loss", 0.5)
@@ -386,9 +362,7 @@ def test_times_are_scopes_and_values_are_metrics_of_a_tree() -> None:
     assert {"loss": 1.5, "rate": 0.2}.items() <= metrics(node).items()
 
 
-def test_a_run_has_the_same_figures() -> None:
-    collector = MetricsCollector()
-
+def test_a_run_has_the_same_figures(collector: MetricsCollector) -> None:
     def train() -> None:
         for number in range(50):
             collector.record("batch_size", 4)
@@ -413,9 +387,9 @@ def test_a_run_has_the_same_figures() -> None:
     assert rates[1] == pytest.approx(rates[0], rel=0.5)
 
 
-def test_a_metric_of_another_type_in_the_session_is_named_once_and_the_values_are_kept() -> None:
-    session = marey.start("x")
-    collector = MetricsCollector()
+def test_a_metric_of_another_type_in_the_session_is_named_once_and_the_values_are_kept(
+    session: int, collector: MetricsCollector
+) -> None:
     with marey.scope("s", {"loss": "text"}):
         with pytest.warns(UserWarning, match="'loss' is recorded with two types"):
             collector.record("loss", 0.5)
@@ -431,8 +405,9 @@ def test_a_metric_of_another_type_in_the_session_is_named_once_and_the_values_ar
 
 
 @pytest.mark.parametrize("value", ["0.5", None, [1.0], b"1", 1j])
-def test_a_value_that_is_no_number_names_the_metric(value: Any) -> None:
-    collector = MetricsCollector()
+def test_a_value_that_is_no_number_names_the_metric(
+    value: Any, collector: MetricsCollector
+) -> None:
     with pytest.raises(TypeError, match="the value of 'loss' must be a number"):
         collector.record("loss", value)
     with pytest.raises(TypeError, match="'loss'"):
@@ -449,8 +424,9 @@ def test_numbers_of_other_types_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_is_not_finite_is_counted_with_one_warning(number: float) -> None:
-    collector = MetricsCollector()
+def test_a_number_that_is_not_finite_is_counted_with_one_warning(
+    number: float, collector: MetricsCollector
+) -> None:
     collector.record("loss", 1.0)
     with pytest.warns(UserWarning, match=r"'loss' is .*counted") as warned:
         collector.record("loss", number)
@@ -462,8 +438,7 @@ def test_a_number_that_is_not_finite_is_counted_with_one_warning(number: float) 
     assert (figures["count"], figures["mean"], figures["not_finite"]) == (1, 1.0, 2)
 
 
-def test_only_not_finite_values_are_in_the_report_too() -> None:
-    collector = MetricsCollector()
+def test_only_not_finite_values_are_in_the_report_too(collector: MetricsCollector) -> None:
     with pytest.warns(UserWarning, match="loss"):
         collector.record("loss", float("nan"))
     report = collector.generate_report()
@@ -473,8 +448,9 @@ def test_only_not_finite_values_are_in_the_report_too() -> None:
 
 
 @pytest.mark.parametrize(("name", "error"), [("", ValueError), (3, TypeError), (None, TypeError)])
-def test_a_wrong_name_is_refused(name: Any, error: type[Exception]) -> None:
-    collector = MetricsCollector()
+def test_a_wrong_name_is_refused(
+    name: Any, error: type[Exception], collector: MetricsCollector
+) -> None:
     with pytest.raises(error, match="name must"):
         collector.measure_time(name)
     with pytest.raises(error, match="name must"):
@@ -488,8 +464,7 @@ def test_a_negative_warmup_is_refused() -> None:
         MetricsCollector().aggregate(warmup=-1)
 
 
-def test_negative_values_are_values() -> None:
-    collector = MetricsCollector()
+def test_negative_values_are_values(collector: MetricsCollector) -> None:
     collector.record("log likelihood", -3.5)
     assert collector.generate_report()["values"]["log likelihood"]["min"] == -3.5
 

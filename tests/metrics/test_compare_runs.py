@@ -11,8 +11,7 @@ import marey
 import pytest
 from marey.metrics import MetricsCollector, Reporter, compare_runs
 from marey.metrics.series import TimeSeries
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from trace_files import traced
 
 
 def collected(millis: list[float], name: str = "iteration") -> MetricsCollector:
@@ -109,14 +108,13 @@ def test_reports_and_saved_reports_are_compared() -> None:
 
 
 def recorded(name: str, work: int) -> str:
-    session = marey.start(name, data="trace")
-    collector = MetricsCollector()
-    for _ in range(30):
-        marey._native.step_begin()
-        with collector.measure_time("iteration"):
-            sum(range(work))
-        marey._native.step_end()
-    marey.finalize(session, "marey")
+    with traced(name):
+        collector = MetricsCollector()
+        for _ in range(30):
+            marey._native.step_begin()
+            with collector.measure_time("iteration"):
+                sum(range(work))
+            marey._native.step_end()
     return f"{name}.marey"
 
 

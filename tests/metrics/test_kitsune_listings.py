@@ -15,8 +15,6 @@ from marey.metrics import CUDATimer, MetricsCollector, Reporter
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 Names = dict[str, Any]
 
 

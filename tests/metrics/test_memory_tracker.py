@@ -13,8 +13,7 @@ import pytest
 from marey._torch_memory import Allocator
 from marey.metrics import MemoryTracker
 from programs import run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from trace_files import run_rows, traced
 
 MB = 1_000_000
 
@@ -122,13 +121,11 @@ def test_without_the_timeline_both_ends_are_read() -> None:
 
 
 def test_readings_are_in_the_run() -> None:
-    session = marey.start("x", data="trace")
     tracker = MemoryTracker(track_timeline=False)
-    with tracker, marey.scope("block"):
+    with traced("x"), tracker, marey.scope("block"):
         tracker.snapshot("inside")
-    marey.finalize(session, "marey")
     query = "SELECT device_type, action, path FROM memory_events ORDER BY time_nanos"
-    rows = marey.open("x.marey").sql(query).rows()
+    rows = run_rows("x.marey", query)
     assert [row[:2] for row in rows] == [("host", "reading")] * 3
     assert rows[1][2] == "block"
 

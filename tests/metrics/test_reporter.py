@@ -14,8 +14,6 @@ from marey.metrics import MetricsCollector, Report, Reporter
 from paths import ROOT
 from programs import run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 SAVES = ("save_json", "save_csv", "save_html")
 
 # The structure that Kitsune documents, with the types of its values.

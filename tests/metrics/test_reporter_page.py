@@ -32,8 +32,8 @@ def trained(slowness: int = 1) -> MetricsCollector:
     return collector
 
 
-def opened(browser: Browser, reporter: Reporter, folder: Path) -> Page:
-    return browser.page(Path(reporter.save_html(folder / "report.html")))
+def opened(browser: Browser, reporter: Reporter) -> Page:
+    return browser.page(Path(reporter.save_html("report.html")).absolute())
 
 
 def column(page: Page, table: int, index: int) -> list[str]:
@@ -42,10 +42,8 @@ def column(page: Page, table: int, index: int) -> list[str]:
     return list(page.evaluate(f"[...{source}].map((cell) => cell.textContent)"))
 
 
-def test_the_page_has_charts_tables_timeline_and_comparison(
-    browser: Browser, tmp_path: Path
-) -> None:
-    page = opened(browser, Reporter(trained(), baseline=trained(slowness=4)), tmp_path)
+def test_the_page_has_charts_tables_timeline_and_comparison(browser: Browser) -> None:
+    page = opened(browser, Reporter(trained(), baseline=trained(slowness=4)))
     assert page.texts("h2") == [
         "Summary",
         "Self time",
@@ -62,11 +60,11 @@ def test_the_page_has_charts_tables_timeline_and_comparison(
     assert "Speedup of iteration" in page.evaluate("document.body.textContent")
     assert page.errors == []
     assert [request for request in page.requests if not request.startswith("file:")] == []
-    page.screenshot(tmp_path / "report.png", is_full=True)
+    page.screenshot(Path("report.png"), is_full=True)
 
 
-def test_a_click_sorts_a_table_by_number(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, Reporter(trained()), tmp_path)
+def test_a_click_sorts_a_table_by_number(browser: Browser) -> None:
+    page = opened(browser, Reporter(trained()))
     assert column(page, 0, 1) == ["iteration", "forward", "backward"]
     page.click("table th:nth-child(3) button")
     assert column(page, 0, 1) == ["iteration", "backward", "forward"]
@@ -77,13 +75,13 @@ def test_a_click_sorts_a_table_by_number(browser: Browser, tmp_path: Path) -> No
     assert page.errors == []
 
 
-def test_names_are_text(browser: Browser, tmp_path: Path) -> None:
+def test_names_are_text(browser: Browser) -> None:
     collector = MetricsCollector(NASTY[0])
     for name in NASTY:
         collector.record(name, 1.0)
         with collector.measure_time(name):
             pass
-    page = opened(browser, Reporter(collector, baseline=collector), tmp_path)
+    page = opened(browser, Reporter(collector, baseline=collector))
     assert page.evaluate("window.ran") is None
     assert page.count("img, b, section script") == 0
     assert page.count("svg.timeline rect") == len(NASTY)
@@ -91,15 +89,15 @@ def test_names_are_text(browser: Browser, tmp_path: Path) -> None:
     assert page.errors == []
 
 
-def test_the_page_fits_a_narrow_window_and_a_dark_one(browser: Browser, tmp_path: Path) -> None:
-    path = Path(Reporter(trained()).save_html(tmp_path / "report.html"))
+def test_the_page_fits_a_narrow_window_and_a_dark_one(browser: Browser) -> None:
+    path = Path(Reporter(trained()).save_html("report.html")).absolute()
     page = browser.page(path, width=400, dark=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     ink = page.evaluate("getComputedStyle(document.body).color")
     assert ink == "rgb(232, 232, 232)"
 
 
-def test_an_empty_collector_has_a_page(browser: Browser, tmp_path: Path) -> None:
-    page = opened(browser, Reporter(MetricsCollector()), tmp_path)
+def test_an_empty_collector_has_a_page(browser: Browser) -> None:
+    page = opened(browser, Reporter(MetricsCollector()))
     assert page.texts("h2") == ["Summary"]
     assert page.errors == []

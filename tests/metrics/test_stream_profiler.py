@@ -12,8 +12,7 @@ from gpu_programs import PROGRAM, run
 from marey.metrics import StreamProfiler
 from programs import run_program, run_well
 from replay import environment
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from trace_files import run_rows
 
 # The kernels of the first launches are still running when the last one is launched.
 SCRIPT = """
@@ -139,8 +138,7 @@ print(profiler.summary())
         **environment(Path("lib"), SCRIPT),
     )
     assert "4 of 2 streams used" in done.stdout, done.stderr
-    with marey.open("streams.marey") as recorded:
-        assert len(recorded.sql("SELECT 1 FROM gpu_activities")) == 5
+    assert len(run_rows("streams.marey", "SELECT 1 FROM gpu_activities")) == 5
 
 
 def test_without_a_name_no_folder_remains(tmp_path: Path) -> None:

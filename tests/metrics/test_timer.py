@@ -12,9 +12,9 @@ import marey
 import pytest
 from marey._gpu_times import EventClock
 from marey.metrics import CUDATimer
-from profiles import find, live_root, metrics
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from profiles import find, live_root, metrics, record_scope
+from threads import run_in_threads
+from trace_files import run_rows, traced
 
 
 class Device:
@@ -70,11 +70,15 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     return double
 
 
+@pytest.fixture
+def timer() -> CUDATimer:
+    return CUDATimer()
+
+
 # The host
 
 
-def test_without_a_gpu_the_host_is_timed_and_the_summary_says_so() -> None:
-    timer = CUDATimer()
+def test_without_a_gpu_the_host_is_timed_and_the_summary_says_so(timer: CUDATimer) -> None:
     waiting = threading.Event()
     with timer.measure("forward"):
         waiting.wait(0.02)
@@ -84,8 +88,7 @@ def test_without_a_gpu_the_host_is_timed_and_the_summary_says_so() -> None:
     assert "host" in repr(timer)
 
 
-def test_nested_and_repeated_names_are_kept_apart() -> None:
-    timer = CUDATimer()
+def test_nested_and_repeated_names_are_kept_apart(timer: CUDATimer) -> None:
     waiting = threading.Event()
     with timer.measure("a"):
         with timer.measure("a"):
@@ -97,33 +100,25 @@ def test_nested_and_repeated_names_are_kept_apart() -> None:
     assert timer.get_elapsed("a") == timer.results["a"].max
 
 
-def test_start_and_stop_measure_and_may_overlap() -> None:
-    session = marey.start("x", data="trace")
-    timer = CUDATimer()
-    with marey.scope("b"):
+def test_start_and_stop_measure_and_may_overlap(timer: CUDATimer) -> None:
+    with traced("x"), marey.scope("b"):
         timer.start("a")
         timer.start("b")
         timer.stop("a")
         timer.stop("b")
-        with marey.scope("inside"):
-            pass
-    marey.finalize(session, "marey")
+        record_scope("inside")
     assert set(timer.results) == {"a", "b"}
     paths = marey.open("x.marey").sql("SELECT path FROM spans").column("path")
     assert sorted(paths) == ["b", "b/a", "b/a/b", "b/inside"]
 
 
-def test_a_block_that_raises_is_measured() -> None:
-    timer = CUDATimer()
+def test_a_block_that_raises_is_measured(timer: CUDATimer) -> None:
     with pytest.raises(ZeroDivisionError), timer.measure("fails"):
         _ = 1 / 0
     assert timer.results["fails"].count == 1
 
 
-def test_tasks_that_take_turns_have_their_own_times() -> None:
-    session = marey.start("x", data="trace")
-    timer = CUDATimer()
-
+def test_tasks_that_take_turns_have_their_own_times(timer: CUDATimer) -> None:
     async def both() -> None:
         first, second = asyncio.Event(), asyncio.Event()
 
@@ -135,17 +130,15 @@ def test_tasks_that_take_turns_have_their_own_times() -> None:
 
         await asyncio.gather(request("a", first, second), request("b", second, first))
 
-    asyncio.run(both())
-    marey.finalize(session, "marey")
+    with traced("x"):
+        asyncio.run(both())
     assert set(timer.results) == {"a", "b"}
     run = marey.open("x.marey")
     assert sorted(run.sql("SELECT path FROM spans").column("path")) == ["a", "b"]
     assert run.info()["losses"] == {}
 
 
-def test_tasks_may_time_the_same_name_in_turns() -> None:
-    timer = CUDATimer()
-
+def test_tasks_may_time_the_same_name_in_turns(timer: CUDATimer) -> None:
     async def both() -> None:
         first_started, second_started, first_stopped = (asyncio.Event() for _ in range(3))
 
@@ -171,8 +164,7 @@ def test_tasks_may_time_the_same_name_in_turns() -> None:
     assert timer.get_elapsed("request") == timer.results["request"].min
 
 
-def test_stop_ends_the_latest_start_of_a_name() -> None:
-    timer = CUDATimer()
+def test_stop_ends_the_latest_start_of_a_name(timer: CUDATimer) -> None:
     timer.start("a")
     threading.Event().wait(0.02)
     timer.start("a")
@@ -191,10 +183,7 @@ def test_time_iterations_leaves_the_warmup_out() -> None:
     assert timer.results["step"].count == 8
 
 
-def test_a_measured_time_is_a_scope() -> None:
-    session = marey.start("x")
-    assert session is not None
-    timer = CUDATimer()
+def test_a_measured_time_is_a_scope(session: int, timer: CUDATimer) -> None:
     with timer.measure("forward"), timer.measure("matmul"):
         pass
     assert find(live_root(session), "forward")["children"][0]["frame"]["name"] == "matmul"
@@ -203,8 +192,7 @@ def test_a_measured_time_is_a_scope() -> None:
 # The GPU
 
 
-def test_times_are_those_of_the_events(device: Device) -> None:
-    timer = CUDATimer()
+def test_times_are_those_of_the_events(device: Device, timer: CUDATimer) -> None:
     with timer.measure("forward"):
         device.work(3.0)
         with timer.measure("matmul"):
@@ -213,8 +201,7 @@ def test_times_are_those_of_the_events(device: Device) -> None:
     assert (timer.get_elapsed("forward"), timer.get_elapsed("matmul")) == (5.0, 2.0)
 
 
-def test_synchronize_waits_before_each_time_only(device: Device) -> None:
-    timer = CUDATimer()
+def test_synchronize_waits_before_each_time_only(device: Device, timer: CUDATimer) -> None:
     device.work(10.0)
     timer.start("forward")
     assert (device.syncs, device.done_ms) == (1, 10.0)
@@ -245,20 +232,15 @@ def test_passed_events_are_read_without_waiting(device: Device) -> None:
 
 
 def test_the_time_of_the_gpu_is_a_metric_of_the_scope(device: Device) -> None:
-    session = marey.start("x", data="trace")
     timer = CUDATimer(synchronize=False)
-    with marey.scope("step"), timer.measure("forward"):
+    # The end of the session reads what is pending.
+    with traced("x"), marey.scope("step"), timer.measure("forward"):
         device.work(2.5)
-    # Ending the session reads what is pending.
-    marey.finalize(session, "marey")
     query = "SELECT path, value FROM counters WHERE name = 'gpu_time (ns)'"
-    assert marey.open("x.marey").sql(query).rows() == [("step/forward", 2.5e6)]
+    assert run_rows("x.marey", query) == [("step/forward", 2.5e6)]
 
 
-def test_the_time_of_the_gpu_is_in_a_tree(device: Device) -> None:
-    session = marey.start("x")
-    assert session is not None
-    timer = CUDATimer()
+def test_the_time_of_the_gpu_is_in_a_tree(session: int, device: Device, timer: CUDATimer) -> None:
     for _ in range(2):
         with timer.measure("forward"):
             device.work(2.0)
@@ -270,17 +252,15 @@ def test_a_gpu_that_failed_loses_the_time_and_nothing_else(device: Device) -> No
     with timer.measure("before"):
         device.work(1.0)
     assert timer.results["before"].count == 1
-    session = marey.start("x", data="trace")
-    device.fails = True
-    with timer.measure("lost"):
-        device.work(1.0)
-    assert set(timer.results) == {"before"}
-    marey.finalize(session, "marey")
+    with traced("x"):
+        device.fails = True
+        with timer.measure("lost"):
+            device.work(1.0)
+        assert set(timer.results) == {"before"}
     assert marey.open("x.marey").info()["losses"] == {"metrics_unfetched": 1}
 
 
 def test_a_gpu_that_fails_inside_a_block_leaves_the_error_of_the_program(device: Device) -> None:
-    session = marey.start("x", data="trace")
     timer = CUDATimer(synchronize=False)
 
     def query(_event: Any) -> bool:
@@ -291,23 +271,23 @@ def test_a_gpu_that_fails_inside_a_block_leaves_the_error_of_the_program(device:
         event.query = event.record = query
         raise ValueError("of the program")
 
-    with pytest.raises(ValueError, match="of the program"), timer.measure("lost"):
+    raises = pytest.raises(ValueError, match="of the program")
+    with traced("x"), raises, timer.measure("lost"):
         fail()
-    marey.finalize(session, "marey")
     run = marey.open("x.marey")
     assert run.sql("SELECT name FROM spans").rows() == [("lost",)]
     assert run.info()["losses"] == {"metrics_unfetched": 1}
 
 
-def test_the_capture_of_a_graph_is_not_disturbed_and_its_time_is_lost(device: Device) -> None:
-    session = marey.start("x", data="trace")
-    timer = CUDATimer()
-    device.is_capturing = True
-    with timer.measure("captured"):
-        device.work(1.0)
-    device.is_capturing = False
-    assert (device.syncs, timer.results) == (0, {})
-    marey.finalize(session, "marey")
+def test_the_capture_of_a_graph_is_not_disturbed_and_its_time_is_lost(
+    device: Device, timer: CUDATimer
+) -> None:
+    with traced("x"):
+        device.is_capturing = True
+        with timer.measure("captured"):
+            device.work(1.0)
+        device.is_capturing = False
+        assert (device.syncs, timer.results) == (0, {})
     assert marey.open("x.marey").info()["losses"] == {"metrics_unfetched": 1}
 
 
@@ -325,14 +305,12 @@ def test_a_forked_child_leaves_pending_times_to_its_parent(device: Device) -> No
 # Bad input
 
 
-def test_stop_without_start_names_the_time() -> None:
-    timer = CUDATimer()
+def test_stop_without_start_names_the_time(timer: CUDATimer) -> None:
     with pytest.raises(RuntimeError, match=r"stop\('forward'\) without start\('forward'\)"):
         timer.stop("forward")
 
 
-def test_stop_on_another_thread_names_the_thread_that_started() -> None:
-    timer = CUDATimer()
+def test_stop_on_another_thread_names_the_thread_that_started(timer: CUDATimer) -> None:
     timer.start("forward")
     errors: list[str] = []
 
@@ -342,9 +320,7 @@ def test_stop_on_another_thread_names_the_thread_that_started() -> None:
         except RuntimeError as error:
             errors.append(str(error))
 
-    thread = threading.Thread(target=stop)
-    thread.start()
-    thread.join()
+    run_in_threads(stop)
     assert errors == [
         "stop('forward') without start('forward') on this thread or task;"
         f" thread {threading.get_ident()} has started it"
@@ -353,8 +329,7 @@ def test_stop_on_another_thread_names_the_thread_that_started() -> None:
     assert timer.results["forward"].count == 1
 
 
-def test_an_unknown_time_names_the_nearest() -> None:
-    timer = CUDATimer()
+def test_an_unknown_time_names_the_nearest(timer: CUDATimer) -> None:
     with pytest.raises(KeyError, match="there is none yet"):
         timer.get_elapsed("forward")
     with timer.measure("forward_pass"):
@@ -365,8 +340,7 @@ def test_an_unknown_time_names_the_nearest() -> None:
         timer.get_elapsed("xyz")
 
 
-def test_a_time_that_is_not_stopped_has_no_elapsed_time() -> None:
-    timer = CUDATimer()
+def test_a_time_that_is_not_stopped_has_no_elapsed_time(timer: CUDATimer) -> None:
     timer.start("forward")
     with pytest.raises(RuntimeError, match="'forward' was started, but not stopped yet"):
         timer.get_elapsed("forward")
@@ -389,8 +363,7 @@ def test_wrong_counts_are_refused(
         CUDATimer(**options)
 
 
-def test_a_wrong_name_is_refused_before_the_work() -> None:
-    timer = CUDATimer()
+def test_a_wrong_name_is_refused_before_the_work(timer: CUDATimer) -> None:
     with pytest.raises(ValueError, match="empty"), timer.measure(""):
         pytest.fail("the block ran")
     with pytest.raises(TypeError, match="name must be a str"):

@@ -12,10 +12,8 @@ from typing import Any
 import marey
 import marey as proton
 import pytest
-from profiles import counts, live_root, profile_names, tree
+from profiles import counts, live_root, profile_names, record_scope, tree
 from programs import run_program, run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 SIGNATURES = {
     "start": "(name=None, *, context='shadow', data='tree', backend=None, mode=None, hook=None)",
@@ -91,14 +89,11 @@ def test_a_free_threaded_interpreter_is_rejected() -> None:
 
 def test_a_session_starts_pauses_and_ends() -> None:
     session = proton.start("mine")
-    with proton.scope("active"):
-        pass
+    record_scope("active")
     proton.deactivate(session)
-    with proton.scope("inactive"):
-        pass
+    record_scope("inactive")
     proton.activate(session)
-    with proton.scope("again"):
-        pass
+    record_scope("again")
     proton.finalize(session)
     assert counts(tree("mine.hatchet")) == {"active": 1, "again": 1}
 
@@ -117,8 +112,7 @@ def test_starting_the_same_path_returns_the_same_session() -> None:
     first = proton.start("same")
     proton.deactivate(first)
     assert proton.start("same") == first
-    with proton.scope("active again"):
-        pass
+    record_scope("active again")
     assert proton.start("other") != first
     assert counts(live_root(first)) == {"active again": 1}
 
@@ -127,12 +121,10 @@ def test_sessions_have_their_own_activation_and_file() -> None:
     one, two = proton.start("one"), proton.start("two")
     with proton.scope("both"):
         proton.deactivate(two)
-        with proton.scope("only one", {"a": 1}):
-            pass
+        record_scope("only one", {"a": 1})
         proton.activate(two)
     proton.deactivate(one)
-    with proton.scope("only two"):
-        pass
+    record_scope("only two")
     proton.finalize()
     assert counts(tree("one.hatchet")) == {"both": 1, "both/only one": 1}
     assert counts(tree("two.hatchet")) == {"both": 1, "only two": 1}
@@ -140,8 +132,7 @@ def test_sessions_have_their_own_activation_and_file() -> None:
 
 def test_the_65th_session_is_rejected() -> None:
     sessions = [proton.start(f"s{number}") for number in range(64)]
-    with proton.scope("x"):
-        pass
+    record_scope("x")
     with pytest.raises(RuntimeError, match="64 sessions are alive"):
         proton.start("one more")
     proton.finalize(sessions[10])
@@ -224,8 +215,7 @@ def test_unsupported_modes_are_accepted_with_a_warning(mode: Any, lack: str) -> 
         session = proton.start("x", mode=mode)
     assert len(warned) == 1
     assert warned[0].filename == __file__
-    with proton.scope("a"):
-        pass
+    record_scope("a")
     assert counts(live_root(session)) == {"a": 1}
 
 
@@ -279,8 +269,7 @@ def test_marey_disable_disables_everything() -> None:
 def test_phases_can_be_closed_read_cleared_and_written() -> None:
     session = proton.start("phased")
     for phase in range(3):
-        with proton.scope(f"in {phase}"):
-            pass
+        record_scope(f"in {phase}")
         assert proton.data.is_phase_complete(session, phase) is False
         assert proton.data.advance_phase(session) == phase + 1
         assert proton.data.is_phase_complete(session, phase) is True
@@ -302,22 +291,18 @@ def test_phases_can_be_closed_read_cleared_and_written() -> None:
 def test_a_scope_counts_in_the_phase_in_which_it_ends() -> None:
     session = proton.start("phased")
     with proton.scope("long"):
-        with proton.scope("early", {"m": 1}):
-            pass
+        record_scope("early", {"m": 1})
         proton.data.advance_phase(session)
-        with proton.scope("late"):
-            pass
+        record_scope("late")
     assert counts(live_root(session, 0)) == {"long/early": 1} | {"long": 0}
     assert counts(live_root(session, 1)) == {"long": 1, "long/late": 1}
 
 
 def test_clearing_the_open_phase_restarts_it() -> None:
     session = proton.start("x")
-    with proton.scope("before"):
-        pass
+    record_scope("before")
     proton.data.clear(session)
-    with proton.scope("after"):
-        pass
+    record_scope("after")
     assert counts(live_root(session)) == {"after": 1}
 
 
@@ -327,8 +312,7 @@ def test_clearing_the_open_phase_restarts_it() -> None:
 )
 def test_periodic_flushing_writes_a_phase_when_it_closes(mode: Any) -> None:
     session = proton.start("flushed", mode=mode)
-    with proton.scope("first"):
-        pass
+    record_scope("first")
     proton.data.advance_phase(session)
     assert counts(tree("flushed.part_0.hatchet")) == {"first": 1}
     proton.finalize(session)
@@ -364,8 +348,7 @@ def test_profile_as_a_decorator_pauses_at_the_end() -> None:
     assert plain(6, y=2) == 3
     with pytest.raises(ZeroDivisionError):
         plain(1, y=0)
-    with proton.scope("outside"):
-        pass
+    record_scope("outside")
     proton.finalize()
     assert counts(tree("proton.hatchet")) == {"inside": 2}
 
@@ -386,8 +369,7 @@ def test_profile_as_a_decorator_with_arguments_and_of_a_coroutine() -> None:
 def test_a_profiled_function_may_finalize_itself() -> None:
     @proton.profile(name="own")
     def work() -> None:
-        with proton.scope("x"):
-            pass
+        record_scope("x")
         proton.finalize()
 
     work()

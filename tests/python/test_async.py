@@ -12,18 +12,10 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import counts, find, live_root, metrics, tree, walk
+from profiles import counts, find, live_root, losses, metrics, record_scope, tree, walk
 from programs import run_well
+from threads import run_in_threads
 from versions import NEWEST_KNOWN
-
-pytestmark = pytest.mark.usefixtures("own_directory")
-
-
-@pytest.fixture
-def session() -> int:
-    number = marey.start("x")
-    assert number is not None
-    return number
 
 
 class Turns:
@@ -62,12 +54,10 @@ def test_interleaved_tasks_keep_their_own_scopes(session: int) -> None:
         with marey.scope("second", {"m": 2}):
             turns.done("second is in")
             await turns.after("first is in inner")
-            with marey.scope("inner"):
-                pass
+            record_scope("inner")
         turns.done("second is out")
         await turns.after("first is out")
-        with marey.scope("alone"):
-            pass
+        record_scope("alone")
 
     async def main() -> None:
         turns = Turns()
@@ -86,7 +76,7 @@ def test_interleaved_tasks_keep_their_own_scopes(session: int) -> None:
     }
     assert metrics(find(root, "main/first")) == {"m": 1}
     assert metrics(find(root, "main/second")) == {"m": 2}
-    assert not any(root["marey"]["losses"].values())
+    assert losses(root) == {}
 
 
 def test_each_task_has_its_own_times(session: int) -> None:
@@ -175,8 +165,7 @@ def test_three_hundred_tasks_keep_their_scopes(session: int) -> None:
 
 def test_threads_with_a_copied_context_inherit_its_scopes(session: int) -> None:
     def work() -> None:
-        with marey.scope("in thread", {"m": 1}):
-            pass
+        record_scope("in thread", {"m": 1})
 
     async def main() -> None:
         with marey.scope("outer"):
@@ -193,8 +182,7 @@ def test_threads_with_a_copied_context_inherit_its_scopes(session: int) -> None:
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="threads take no context yet")
 def test_a_thread_with_a_copied_task_context_inherits_its_scopes(session: int) -> None:
     def work() -> None:
-        with marey.scope("in thread"):
-            pass
+        record_scope("in thread")
 
     def run_in_thread() -> None:
         context = contextvars.copy_context()
@@ -224,16 +212,13 @@ def test_tasks_of_a_loop_in_a_thread_keep_their_scopes(session: int) -> None:
         with marey.scope("thread"):
             asyncio.run(main())
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    run_in_threads(run)
     assert counts(live_root(session)) == {"thread": 1, "thread/first": 1, "thread/second": 1}
 
 
 def test_scopes_survive_context_run(session: int) -> None:
     def inner() -> None:
-        with marey.scope("inner"):
-            pass
+        record_scope("inner")
 
     with marey.scope("outer"):
         context = contextvars.copy_context()
@@ -271,14 +256,13 @@ def test_exceptions_leave_the_scopes_of_a_task(session: int, error: type[BaseExc
     async def main() -> None:
         with pytest.raises(error):
             await asyncio.create_task(fail())
-        with marey.scope("after"):
-            pass
+        record_scope("after")
 
     asyncio.run(main())
     root = live_root(session)
     expected = {"outer": 1, "outer/resource": 1, "outer/resource/inner": 1, "after": 1}
     assert counts(root) == expected
-    assert not any(root["marey"]["losses"].values())
+    assert losses(root) == {}
 
 
 def test_a_cancelled_task_leaves_its_scopes(session: int) -> None:
@@ -295,8 +279,7 @@ def test_a_cancelled_task_leaves_its_scopes(session: int) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            with marey.scope("after"):
-                pass
+            record_scope("after")
 
     asyncio.run(main())
     assert counts(live_root(session)) == {"main": 1, "main/waiting": 1, "main/after": 1}
@@ -348,8 +331,7 @@ def test_tasks_of_a_loop_inside_a_scope_are_below_it(session: int) -> None:
 
     with marey.scope("sync"):
         asyncio.run(main())
-        with marey.scope("after"):
-            pass
+        record_scope("after")
     assert counts(live_root(session)) == {"sync": 1, "sync/task": 1, "sync/after": 1}
 
 
@@ -390,8 +372,7 @@ def test_a_session_may_end_while_tasks_have_open_scopes(session: int) -> None:
         with marey.scope("old", {"m": 1}):
             entered.set()
             await go.wait()
-            with marey.scope("new"):
-                pass
+            record_scope("new")
 
     async def main() -> int | None:
         entered, go = asyncio.Event(), asyncio.Event()

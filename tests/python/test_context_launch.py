@@ -15,13 +15,10 @@ from programs import run_well
 from replay import environment
 from versions import NEWEST_KNOWN
 
-pytestmark = [
-    pytest.mark.usefixtures("own_directory"),
-    pytest.mark.skipif(
-        sys.version_info[:2] > NEWEST_KNOWN,
-        reason="launches without the GIL find frames on interpreters whose structures are known",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    sys.version_info[:2] > NEWEST_KNOWN,
+    reason="launches without the GIL find frames on interpreters whose structures are known",
+)
 
 # Names each kernel after the place that it is launched from.
 BEGINNING = """\

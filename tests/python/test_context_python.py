@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-import subprocess
 import sys
 import threading
 import traceback
@@ -15,9 +14,9 @@ from typing import Any
 import marey
 import pytest
 from profiles import Node, live_root, metrics, tree
+from programs import run_marey
+from threads import run_in_threads
 from versions import NEWEST_KNOWN
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 Path = tuple[str, ...]
 
@@ -190,11 +189,7 @@ def test_threads_have_their_own_frames(session: int) -> None:
             if number % 3 == 0:
                 (lambda: mine.mark())()
 
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in expected]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*(functools.partial(work, mine) for mine in expected))
     assert all(mine == expected[0] for mine in expected)
     together = {path: 4 * count for path, count in expected[0].items()}
     assert paths(live_root(session)) == together
@@ -295,7 +290,6 @@ def test_frames_of_marey_are_omitted(session: int) -> None:
 def test_under_marey_run_paths_begin_with_the_program() -> None:
     script = FilePath("program.py")
     script.write_text("import marey\nwith marey.scope('inside'):\n    pass\n")
-    command = [sys.executable, "-m", "marey", "run", "-c", "python", "program.py"]
-    subprocess.run(command, capture_output=True, check=True)
+    run_marey("run", "-c", "python", "program.py")
     root = tree("program.hatchet")
     assert paths(root) == {(f"{script.absolute()}:2@<module>", "inside"): 1}

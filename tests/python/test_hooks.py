@@ -15,8 +15,6 @@ from programs import run_well
 knobs = pytest.importorskip("triton.knobs")
 compiler = pytest.importorskip("triton.compiler")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def launch(
     name: str, more: Callable[[], dict[str, Any]] = dict, run: Callable[[], None] | None = None

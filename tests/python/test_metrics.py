@@ -9,26 +9,16 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, find, live_root, metrics, tree, walk
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from profiles import Node, find, live_root, metrics, record_scope, tree, walk
 
 MAX_SKETCH_ERROR = 1 / 64
 MAX_CLOCK_ERROR = 0.005  # two clocks do not tick quite alike
 
 
-@pytest.fixture
-def session() -> int:
-    number = marey.start("x")
-    assert number is not None
-    return number
-
-
 def added(session: int, *values: Any, name: str = "m") -> Any:
     """Returns the value of a node after these values of one metric were added."""
     for value in values:
-        with marey.scope("s", {name: value}):
-            pass
+        record_scope("s", {name: value})
     (result,) = metrics(find(live_root(session), "s")).values()
     return result
 
@@ -82,8 +72,7 @@ def test_the_suffix_decides_about_aggregation(
 
 
 def test_vectors_and_strings_are_not_summed_into_parents(session: int) -> None:
-    with marey.scope("s", {"vector": [1, 2], "text": "x"}):
-        pass
+    record_scope("s", {"vector": [1, 2], "text": "x"})
     assert live_root(session)["metrics"] == {}
 
 
@@ -102,8 +91,7 @@ def test_vectors_as_property_take_any_length(session: int) -> None:
     ],
 )
 def test_a_change_of_type_is_refused(session: int, first: Any, second: Any, text: str) -> None:
-    with marey.scope("s", {"a": first}):
-        pass
+    record_scope("s", {"a": first})
     for attempt in (marey.scope("s", {"a": second}).__enter__, enter("s", {"a": second})):
         with pytest.raises(ValueError, match="mismatch") as caught:
             attempt()
@@ -136,8 +124,7 @@ def test_numpy_arrays_and_scalars_are_accepted(session: int) -> None:
         "ints": np.arange(3, dtype=np.int16),
         "floats": np.array([0.5, 1.5], dtype=np.float32),
     }
-    with marey.scope("s", values):
-        pass
+    record_scope("s", values)
     found = metrics(find(live_root(session), "s"))
     expected: dict[str, Any] = {
         "int8": -3,
@@ -156,8 +143,7 @@ def test_numpy_arrays_and_scalars_are_accepted(session: int) -> None:
 
 def test_torch_tensors_are_accepted(session: int) -> None:
     torch = pytest.importorskip("torch")
-    with marey.scope("s", {"scalar": torch.tensor(2.5, requires_grad=True), "n": torch.arange(3)}):
-        pass
+    record_scope("s", {"scalar": torch.tensor(2.5, requires_grad=True), "n": torch.arange(3)})
     assert metrics(find(live_root(session), "s")) == {"scalar": 2.5, "n": [0, 1, 2]}
 
 
@@ -170,8 +156,7 @@ def test_index_decimal_and_fraction_values_are_accepted(session: int) -> None:
             return 7
 
     values: dict[str, Any] = {"i": Index(), "d": Decimal("0.5"), "f": Fraction(1, 4)}
-    with marey.scope("s", values):
-        pass
+    record_scope("s", values)
     assert metrics(find(live_root(session), "s")) == {"i": 7, "d": 0.5, "f": 0.25}
 
 
@@ -234,8 +219,7 @@ def test_sums_over_threads_and_phases(session: int) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     def work(number: int) -> None:
-        with marey.scope("s", {"m": number, "vector": [1.0, number]}):
-            pass
+        record_scope("s", {"m": number, "vector": [1.0, number]})
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(100)))
@@ -275,13 +259,12 @@ def consistent(node: Node) -> None:
 
 
 def test_wall_times_are_consistent() -> None:
-    session = marey.start("x")
-    for repeat in range(300):
-        with marey.scope("a"):
-            for _ in range(repeat % 4):
-                with marey.scope("b"), marey.scope("c"):
-                    pass
-    marey.finalize(session)
+    with marey.profile("x"):
+        for repeat in range(300):
+            with marey.scope("a"):
+                for _ in range(repeat % 4):
+                    with marey.scope("b"), marey.scope("c"):
+                        pass
     nodes = dict(walk(tree("x.hatchet")))
     assert [node["metrics"]["wall_count"] for node in nodes.values()] == [300, 450, 450]
     for node in nodes.values():

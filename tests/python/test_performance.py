@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +11,7 @@ import marey
 import pytest
 from marey import performance
 from profiles import find, live_root, metrics
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import Outcome, marey_command, write_program
 
 
 @pytest.fixture(autouse=True)
@@ -102,15 +99,13 @@ print("done")
 """
 
 
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    Path("program.py").write_text(PROGRAM)
-    arguments = [sys.executable, "-m", "marey", "run", *options, "program.py"]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+def run(*options: str) -> Outcome:
+    return marey_command("run", *options, write_program(PROGRAM))
 
 
 def test_the_command_counts_events_and_a_query_sums_them() -> None:
     done = run("--performance-events", "page_faults", "-d", "trace", "-o", "run.marey")
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert (done.exit_code, done.stdout) == (0, "done\n"), done.stderr
     with marey.open("run.marey") as opened:
         query = "SELECT count(*), sum(value) FROM counters WHERE name = 'page_faults'"
         ((scopes, faults),) = opened.sql(query)
@@ -120,12 +115,12 @@ def test_the_command_counts_events_and_a_query_sums_them() -> None:
 
 def test_a_program_runs_without_the_events_that_the_machine_lacks() -> None:
     done = run("--performance-events", "page_faults,rffffffffffffffff")
-    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert (done.exit_code, done.stdout) == (0, "done\n")
     assert "marey: no performance events are recorded: performance event `rff" in done.stderr
     assert "page_faults" not in json.dumps(json.loads(Path("program.hatchet").read_text()))
 
 
 def test_an_unknown_event_ends_the_command_before_the_program_runs() -> None:
     done = run("--performance-events", "cylces")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "error: unknown performance event `cylces`; known are " in done.stderr

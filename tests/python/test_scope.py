@@ -10,21 +10,8 @@ from typing import Any
 
 import marey as proton
 import pytest
-from profiles import Node, counts, find, live_root, metrics, states, walk
-
-pytestmark = pytest.mark.usefixtures("own_directory")
-
-
-@pytest.fixture
-def session() -> int:
-    number = proton.start("x")
-    assert number is not None
-    return number
-
-
-def losses(root: Node) -> dict[str, int]:
-    return {cause: count for cause, count in root["marey"]["losses"].items() if count}
-
+from profiles import counts, find, live_root, losses, metrics, record_scope, states, walk
+from threads import run_in_threads
 
 # Entering and leaving
 
@@ -107,8 +94,7 @@ def test_an_exception_leaves_every_scope_and_state(session: int) -> None:
     with pytest.raises(KeyError), proton.scope("a"), proton.state("s"), proton.cpu_timed_scope("b"):
         raise KeyError
     assert proton.depth(session) == 0
-    with proton.scope("after", {"m": 1}):
-        pass
+    record_scope("after", {"m": 1})
     root = live_root(session)
     assert metrics(find(root, "after")) == {"m": 1}
     assert losses(root) == {}
@@ -131,11 +117,7 @@ def test_a_scope_object_is_reentrant_and_shared_by_threads(session: int) -> None
         for _ in range(200):
             nest(3)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[work] * 4)
     path = ["shared"] * 4
     assert counts(live_root(session)) == {"/".join(path[:depth]): 800 for depth in (1, 2, 3, 4)}
 
@@ -278,8 +260,7 @@ def test_a_decorated_callable_without_a_name(session: int) -> None:
 
 def test_the_outer_state_applies_after_the_inner_one(session: int) -> None:
     def measure() -> None:
-        with proton.scope("s", {"m": 1}):
-            pass
+        record_scope("s", {"m": 1})
 
     with proton.state("outer"):
         measure()
@@ -316,13 +297,10 @@ def test_the_metadata_state_has_the_name_that_viewers_leave_out(session: int) ->
 
 def test_states_belong_to_their_thread(session: int) -> None:
     def other() -> None:
-        with proton.scope("other", {"m": 1}):
-            pass
+        record_scope("other", {"m": 1})
 
     with proton.state("mine"):
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+        run_in_threads(other)
     assert metrics(find(live_root(session), "other")) == {"m": 1}
 
 

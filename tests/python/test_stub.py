@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from marey import _native
+from programs import run_command
 
 MODULES = ("marey._native", "marey._engine")
 
@@ -20,14 +20,8 @@ def test_the_stubs_match_the_modules(tmp_path: Path) -> None:
     # Only the stubs are checked: mypy would also read PyTorch, which the package imports.
     (tmp_path / "mypy.ini").write_text("[mypy]\nfollow_imports = skip\n")
     options = ["--allowlist", "allowed", "--mypy-config-file", "mypy.ini"]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", *MODULES, *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_command(sys.executable, "-m", "mypy.stubtest", *MODULES, *options, cwd=tmp_path)
+    assert done.exit_code == 0, done.stdout + done.stderr
 
 
 def test_every_function_has_a_signature_and_a_docstring() -> None:

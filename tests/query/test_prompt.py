@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from profiles import record_scope
+from trace_files import traced
 
 MAREY = [sys.executable, "-m", "marey"]
 PATIENCE_SECS = 60
@@ -22,17 +24,11 @@ ENDLESS = "SELECT a.name FROM " + ", ".join(f"spans {letter}" for letter in "abc
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with ten spans called `forward`."""
-    folder = tmp_path_factory.mktemp("prompt")
-    program = (
-        "import marey\n"
-        f"session = marey.start({str(folder / 'train')!r}, data='trace')\n"
-        "for _ in range(10):\n"
-        "    with marey.scope('forward'):\n"
-        "        pass\n"
-        "marey.finalize(session)\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
-    return folder / "train.marey"
+    path = tmp_path_factory.mktemp("prompt") / "train"
+    with traced(str(path)):
+        for _ in range(10):
+            record_scope("forward")
+    return path.with_suffix(".marey")
 
 
 class Prompt:

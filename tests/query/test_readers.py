@@ -12,8 +12,6 @@ import pytest
 from marey.run import Run
 from run_programs import COUNTS, record_in
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 duckdb = pytest.importorskip("duckdb")
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")

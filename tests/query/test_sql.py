@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,10 +13,8 @@ import marey
 import pytest
 from marey.run import Result, Run
 from paths import DATA
-from programs import run_well
+from programs import marey_stdout, run_marey, run_well
 from run_programs import COUNTS, record_in
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 SPANS = sum(COUNTS.values())
 BY_PATH = "SELECT path, count(*) AS count FROM spans GROUP BY path ORDER BY path"
@@ -127,9 +123,7 @@ def test_results_outlive_the_run(path: Path) -> None:
 
 def test_the_repr_of_a_result_is_the_table_of_the_cli(run: Run, path: Path) -> None:
     query = "SELECT path, count(*) AS n, NULL AS nothing, avg(1.5) FROM spans GROUP BY 1 ORDER BY 1"
-    command = [sys.executable, "-m", "marey", "query", str(path), query]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert repr(run.sql(query)) == shown.rstrip("\n")
+    assert repr(run.sql(query)) == marey_stdout("query", path, query).rstrip("\n")
 
 
 def test_the_repr_of_a_long_result_is_truncated(run: Run) -> None:
@@ -231,8 +225,7 @@ def test_info_is_the_manifest(run: Run, path: Path) -> None:
 
 def test_a_pack_has_the_results_of_its_folder(run: Run, path: Path, tmp_path: Path) -> None:
     pack = tmp_path / "one file"
-    command = [sys.executable, "-m", "marey", "pack", str(path), "-o", str(pack)]
-    subprocess.run(command, check=True)
+    run_marey("pack", path, "-o", pack)
     with marey.open(pack) as packed:
         assert packed.info()["is_pack"] is True
         for query in (BY_PATH, "SELECT * FROM raw.spans", "SELECT * FROM flame ORDER BY path"):
@@ -285,10 +278,7 @@ def test_an_unknown_table_has_no_schema(run: Run) -> None:
         "EXPLAIN ANALYZE INSERT INTO raw.spans SELECT * FROM raw.spans",
     ],
 )
-def test_queries_cannot_write(
-    run: Run, statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_queries_cannot_write(run: Run, statement: str) -> None:
     with pytest.raises(marey.QueryError, match="read only"):
         run.sql(statement)
     assert os.listdir() == []

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import sysconfig
 import textwrap
@@ -18,12 +17,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from paths import ROOT
+from programs import run_command
 from replay import environment
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "c"
 TABLE = ROOT / "crates" / "marey-record" / "src" / "table.rs"
-DEADLINE_SECS = 300
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 
 
@@ -40,13 +39,6 @@ C11 = Language("cc", ("-std=c11", "-D_DEFAULT_SOURCE"))
 CXX17 = Language("c++", ("-std=c++17", "-x", "c++"))
 
 both_languages = pytest.mark.parametrize("language", [C11, CXX17], ids=["C11", "C++17"])
-
-
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("MAREY_DISABLE", "MAREY_RUN", "RANK", "SLURM_PROCID"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -73,8 +65,8 @@ def build(source: str, language: Language, *options: str, output: str = "program
         pytest.skip(f"there is no {language.compiler} here")
     command = [language.compiler, *language.flags, *STRICT, "-O2", f"-I{headers()}"]
     command += [str(SOURCES / source), "-o", output, "-pthread", *options]
-    done = subprocess.run([*command, "-ldl"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run_command(*command, "-ldl")
+    assert done.exit_code == 0, done.stderr
     return f"./{output}"
 
 
@@ -85,11 +77,9 @@ def checked(program: str) -> list[str]:
 
 def run(*command: str, **env: str) -> str:
     """Runs a program that must succeed without complaints; returns its stdout."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **env}, timeout=DEADLINE_SECS
-    )
+    done = run_command(*command, **env)
     complaints = [line for line in done.stderr.splitlines() if line not in NOTICES]
-    assert (done.returncode, complaints) == (0, [])
+    assert (done.exit_code, complaints) == (0, [])
     return done.stdout
 
 
@@ -199,12 +189,9 @@ def test_a_program_runs_without_libmarey(
 
 def test_an_unwritable_file_is_an_error(library: str) -> None:
     program = build("failing.c", C11)
-    env = {**os.environ, "MAREY_LIB": library}
-    done = subprocess.run(
-        checked(program), capture_output=True, text=True, env=env, timeout=DEADLINE_SECS
-    )
+    done = run_command(*checked(program), MAREY_LIB=library)
     error = f"cannot create {Path('blocked').absolute()}: "
-    assert done.returncode == 0
+    assert done.exit_code == 0
     # From the call, and at the end for the session that was not finalized.
     assert done.stdout.startswith(f"4 4 {error}")
     assert done.stderr.startswith(f"marey: error: {error}")
@@ -253,14 +240,9 @@ def test_a_signal_handler_may_enter_scopes(language: Language, library: str) -> 
 # Without room for thread-local storage of libraries that are loaded late, they allocate it.
 @pytest.mark.parametrize("tunables", ["", "glibc.rtld.optional_static_tls=0"])
 def test_sigterm_may_come_in_the_middle_of_an_allocation(tunables: str, library: str) -> None:
-    done = subprocess.run(
-        checked(build("allocating.c", C11)),
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MAREY_LIB": library, "GLIBC_TUNABLES": tunables},
-        timeout=DEADLINE_SECS,
-    )
-    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+    program = checked(build("allocating.c", C11))
+    done = run_command(*program, MAREY_LIB=library, GLIBC_TUNABLES=tunables)
+    assert (done.exit_code, done.stderr) == (-signal.SIGTERM, "")
     assert Profile("allocating.hatchet").counts() == {("work",): 1}
 
 

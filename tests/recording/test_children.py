@@ -10,8 +10,6 @@ import pytest
 from profiles import Node, counts, find, metrics, profile_names, tree
 from programs import run_program, run_well
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 def children() -> list[Node]:
     """Returns the profiles of the child processes, by their counts."""

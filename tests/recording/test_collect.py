@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import marey
 import pytest
-from programs import DEADLINE_SECS, Live, run_program, run_well, write_program
+from programs import Live, marey_stdout, run_program, run_well, until, write_program
 from run_programs import COUNTS, STEPS, record
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from trace_files import run_rows
 
 Row = tuple[Any, ...]
 
@@ -34,8 +29,7 @@ def parts(run: str = "train.marey", table: str = "spans") -> list[str]:
 
 
 def rows(query: str, run: str = "train.marey") -> list[Row]:
-    with marey.open(run) as opened:
-        return opened.sql(query).rows()
+    return run_rows(run, query)
 
 
 def one(query: str, run: str = "train.marey") -> Row:
@@ -255,9 +249,7 @@ def test_the_spool_of_a_killed_program_is_collected_later() -> None:
         """
     with Live(source) as program:
         assert program.read_line() == "ready"
-        deadline = time.monotonic() + DEADLINE_SECS
-        while rows(SPANS) != [("a", 1000)]:  # a run that is still recorded can be opened, too
-            assert time.monotonic() < deadline
+        until(lambda: rows(SPANS) == [("a", 1000)])  # a run that is still recorded can be opened
         assert one("SELECT is_complete FROM processes") == (False,)
         program.process.kill()
         program.end()
@@ -329,10 +321,7 @@ def test_child_programs_share_the_run() -> None:
         """,
         "train.py",
     )
-    command = [sys.executable, "-m", "marey", "run", "-d", "trace", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECS)
-    assert done.returncode == 0, done.stderr
-    parent, *children = map(int, done.stdout.split())
+    parent, *children = map(int, marey_stdout("run", "-d", "trace", program).split())
     assert {pid for _, pid, _, _ in rows(PROCESSES)} == {parent, *children}
     in_child = "SELECT pid FROM spans WHERE name = 'child' ORDER BY start_nanos"
     assert [pid for (pid,) in rows(in_child)] == children

@@ -13,10 +13,8 @@ from typing import Any
 
 import marey
 import pytest
-from profiles import Node, counts, profile_names, tree, walk
-from programs import Live, run_program, run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from profiles import Node, counts, losses, profile_names, record_scope, tree, walk
+from programs import Live, inside, run_program, run_well
 
 RANK_VARS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -26,12 +24,10 @@ def record(name: str = "x", output_format: str = "") -> None:
     session = marey.start(name)
     with marey.scope("a", {"flops": 1.5, "wait (ns)(exc)": 10, "note": "é"}):
         for _ in range(3):
-            with marey.scope("b", {"flops": 2.0, "tokens": 5, "sizes": [1, 2]}):
-                pass
+            record_scope("b", {"flops": 2.0, "tokens": 5, "sizes": [1, 2]})
         with marey.scope("c", {"tokens": 1}), marey.scope("d", {"flops": 0.25}):
             pass
-    with marey.scope("e"):
-        pass
+    record_scope("e")
     marey.finalize(session, output_format)
 
 
@@ -70,10 +66,8 @@ def test_protons_viewer_lists_and_sorts() -> None:
 
 
 def test_protons_viewer_survives_a_profile_without_metrics() -> None:
-    session = marey.start("bare")
-    with marey.scope("only times"):
-        pass
-    marey.finalize(session)
+    with marey.profile("bare"):
+        record_scope("only times")
     assert "1.000 only times" in viewed("-m", "wall_count", "bare.hatchet")
 
 
@@ -117,8 +111,7 @@ def test_msgpack_and_json_have_the_same_content() -> None:
     values = {"big": 2**62, "negative": -5, "f": 0.5, "text": "x" * 40, "v": [1] * 20}
     with marey.scope("a", values):
         for number in range(20):
-            with marey.scope(f"child {number} " + "n" * number * 300, {"v": [0.5, -1.5]}):
-                pass
+            record_scope(f"child {number} " + "n" * number * 300, {"v": [0.5, -1.5]})
     packed = msgpack.unpackb(marey.data.get_msgpack(session))
     assert without_moment(packed) == without_moment(marey.data.get(session))
     assert list(packed[0]) == ["frame", "metrics", "marey", "children"]
@@ -136,11 +129,9 @@ def without_moment(document: Any) -> Any:
 
 
 def test_the_root_describes_the_process() -> None:
-    session = marey.start("x")
-    for _ in range(1000):
-        with marey.scope("s"):
-            pass
-    marey.finalize(session)
+    with marey.profile("x"):
+        for _ in range(1000):
+            record_scope("s")
     own = tree("x.hatchet")["marey"]
     assert (own["kind"], own["version"]) == ("root", 1)
     overhead, process = own["overhead"], own["process"]
@@ -165,21 +156,16 @@ def wait_for_end(thread: threading.Thread) -> None:
 
 
 def test_losses_are_counted() -> None:
-    session = marey.start("x")
-    marey.enter_scope("forgotten")
-    with marey.scope("outer"):
-        marey.enter_scope("never left")
-    marey.scope("not entered").__exit__(None, None, None)
-    thread = threading.Thread(target=marey.enter_scope, args=("of a thread",))
-    thread.start()
-    thread.join()
-    wait_for_end(thread)
-    marey.finalize(session)
-    losses = tree("x.hatchet")["marey"]["losses"]
-    assert {cause: count for cause, count in losses.items() if count} == {
-        "unclosed_scopes": 2,
-        "unmatched_exits": 1,
-    }
+    with marey.profile("x"):
+        marey.enter_scope("forgotten")
+        with marey.scope("outer"):
+            marey.enter_scope("never left")
+        marey.scope("not entered").__exit__(None, None, None)
+        thread = threading.Thread(target=marey.enter_scope, args=("of a thread",))
+        thread.start()
+        thread.join()
+        wait_for_end(thread)
+    assert losses(tree("x.hatchet")) == {"unclosed_scopes": 2, "unmatched_exits": 1}
 
 
 def test_nodes_beyond_the_limit_are_counted() -> None:
@@ -218,8 +204,7 @@ def test_an_unwritable_path_is_in_the_error() -> None:
 def test_a_name_is_relative_to_where_the_session_began() -> None:
     session = marey.start("x")
     Path("elsewhere").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir("elsewhere")
+    with inside("elsewhere"):
         assert marey.start("x") != session
         assert marey.start(Path.cwd().parent / "x") == session
         marey.finalize()
@@ -334,12 +319,11 @@ def test_files_are_replaced_atomically() -> None:
 
 
 def test_the_file_of_a_deep_tree_grows_linearly() -> None:
-    session = marey.start("x")
-    for _ in range(2000):
-        marey.enter_scope("deep")
-    for _ in range(2000):
-        marey.exit_scope()
-    marey.finalize(session)
+    with marey.profile("x"):
+        for _ in range(2000):
+            marey.enter_scope("deep")
+        for _ in range(2000):
+            marey.exit_scope()
     text = Path("x.hatchet").read_text()
     assert text.count('"name": "deep"') == text.count('"wall_count": 1,') == 2000
     assert text.count("{") == text.count("}")
@@ -347,11 +331,9 @@ def test_the_file_of_a_deep_tree_grows_linearly() -> None:
 
 
 def test_nodes_have_their_kinds() -> None:
-    session = marey.start("x")
-    with marey.scope("scope"), marey.state("state"):
+    with marey.profile("x"), marey.scope("scope"), marey.state("state"):
         marey.enter_scope("operator", triton_op=True)
         marey.exit_scope(triton_op=True)
-    marey.finalize(session)
     kinds = {path: node["marey"]["kind"] for path, node in walk(tree("x.hatchet"))}
     assert set(kinds.values()) == {"scope", "state", "operator"}
     assert all(path.endswith(kind) for path, kind in kinds.items())

@@ -9,10 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from profiles import Node, counts, find, metrics, profile_names, tree
-from programs import DEADLINE_SECS, Live, run_program, run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from profiles import Node, counts, find, losses, metrics, profile_names, tree
+from programs import Live, run_program, run_well, until
 
 NO_CHECKPOINTS = {"MAREY_CHECKPOINT_SECS": "0"}
 
@@ -184,13 +182,11 @@ def test_sigkill_leaves_the_last_checkpoint() -> None:
         """
     with Live(source, MAREY_CHECKPOINT_SECS="0.05") as program:
         assert program.read_line() == "ready"
-        deadline = time.monotonic() + DEADLINE_SECS
-        while not Path("x.hatchet").exists() or len(counts(tree("x.hatchet"))) < 2:
-            assert time.monotonic() < deadline
+        until(Path("x.hatchet").exists)
+        until(lambda: len(counts(tree("x.hatchet"))) >= 2)
         # The next checkpoint began after "ready" was heard, and so has everything.
         seen = os.stat("x.hatchet").st_ino
-        while os.stat("x.hatchet").st_ino == seen:
-            assert time.monotonic() < deadline
+        until(lambda: os.stat("x.hatchet").st_ino != seen)
         program.process.kill()
         assert program.end().exit_code == -signal.SIGKILL
     root = tree("x.hatchet")
@@ -431,7 +427,7 @@ def test_scopes_in_generators_destructors_and_signal_handlers() -> None:
     assert found["handler"] == handled
     assert found["interrupted"] == found["inner"] > 0
     assert (found["generator"], found["after"]) == (1, 1)
-    assert not any(root["marey"]["losses"].values())
+    assert losses(root) == {}
 
 
 def counts_by_name(root: Node) -> dict[str, int]:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from profiles import counts, find, metrics, profile_names, tree
-from programs import run_program, run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from profiles import counts, find, losses, metrics, profile_names, tree
+from programs import run_command, run_marey, run_program, run_well
 
 SOURCE = Path(__file__).parent / "c" / "nvtx_library.c"
 
 
 @pytest.fixture(autouse=True)
-def _unset_injection(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def _unset_injection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unsets the variable, which sessions of this process have set for child processes."""
     for name in ("NVTX_INJECTION64_PATH", "MAREY_NVTX"):
         monkeypatch.delenv(name, raising=False)
@@ -33,17 +29,10 @@ def build_library(name: str = "annotated") -> Path:
     header = next(file for file in files if file.match("nvtx3/nvToolsExt.h"))
     include = Path(str(header.locate())).parent.parent
     output = Path(f"{name}.so").absolute()
-    command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{include}"]
-    done = subprocess.run(
-        [*command, str(SOURCE), "-o", str(output), "-ldl"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    options = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{include}"]
+    done = run_command("cc", *options, SOURCE, "-o", output, "-ldl")
+    assert done.exit_code == 0, done.stderr
     return output
-
-
-def losses(path: str) -> dict[str, int]:
-    found: dict[str, int] = tree(path)["marey"]["losses"]
-    return {cause: count for cause, count in found.items() if count}
 
 
 def test_the_nvtx_package_records_ranges_marks_domains_and_payloads() -> None:
@@ -89,7 +78,7 @@ def test_the_nvtx_package_records_ranges_marks_domains_and_payloads() -> None:
     assert (mark["marey"]["kind"], mark["metrics"]["wall_total (ns)"]) == ("mark", 0)
     assert metrics(find(root, "lib::second")) == {"payload": 2.5}
     assert metrics(find(root, "first")) == {}
-    assert losses("p.hatchet") == {}
+    assert losses(tree("p.hatchet")) == {}
 
 
 def test_c_libraries_and_the_nvtx_package_record_into_one_session() -> None:
@@ -128,7 +117,7 @@ def test_c_libraries_and_the_nvtx_package_record_into_one_session() -> None:
     }
     assert metrics(find(root, "first::kept")) == {"payload": -7}
     assert metrics(find(root, "first::kept/second::text")) == {"payload": 0.5}
-    assert losses("p.hatchet") == {"unmatched_exits": 1}
+    assert losses(tree("p.hatchet")) == {"unmatched_exits": 1}
 
 
 def test_popping_a_range_from_before_the_session_leaves_no_scope() -> None:
@@ -150,7 +139,7 @@ def test_popping_a_range_from_before_the_session_leaves_no_scope() -> None:
         marey.finalize()
     """)
     assert counts(tree("p.hatchet")) == {"a": 1, "a/b": 1, "a/c": 1}
-    assert losses("p.hatchet") == {}
+    assert losses(tree("p.hatchet")) == {}
 
 
 def test_in_a_trace_ranges_are_spans_and_marks_are_instants() -> None:
@@ -187,9 +176,7 @@ def test_marey_run_records_nvtx_in_children() -> None:
         + annotated.format("parent")
         + "subprocess.run([sys.executable, 'child.py'], check=True)\n"
     )
-    command = [sys.executable, "-m", "marey", "run", "-o", "out/", "parent.py"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run_marey("run", "-o", "out/", "parent.py")
     profiles = [counts(tree(f"out/{name}")) for name in profile_names(directory="out")]
     assert sorted(profiles, key=str) == [{"child": 1}, {"parent": 1}]
 
@@ -253,6 +240,6 @@ def test_open_ranges_of_ended_threads_and_forks_are_harmless() -> None:
         marey.finalize()
     """)
     assert counts(tree("p.hatchet")) == {"outer": 1, "outer/never popped": 1, "outer/inner": 1}
-    assert losses("p.hatchet") == {"unclosed_scopes": 1}
+    assert losses(tree("p.hatchet")) == {"unclosed_scopes": 1}
     [child] = Path(".").glob("p.*.hatchet")
     assert counts(tree(child))["outer/inner"] == 1

@@ -17,8 +17,6 @@ from profiles import Node, metrics, profile_names
 
 libproton = pytest.importorskip("triton._C.libproton").proton
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 SCOPES = ["a", "b", "c", "d"]
 STATES = ["state 1", "state 2"]
 METRICS: dict[str, Any] = {

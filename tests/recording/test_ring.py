@@ -9,9 +9,8 @@ from pathlib import Path
 
 import marey
 import pytest
-from programs import Live, marey_command, run_program, run_well, write_program
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import Live, marey_command, run_marey, run_program, run_well, write_program
+from trace_files import run_rows
 
 RING = {"MAREY_RING_RECORDS": "1000", "MAREY_SYSTEM_METRICS_SECS": "0"}
 
@@ -33,15 +32,7 @@ PROGRAM = """
 def numbers(run: str) -> list[int]:
     """Returns the numbers that a run has, in the order of their times."""
     query = "SELECT integer FROM counters WHERE name = 'number' ORDER BY time_nanos"
-    with marey.open(run) as opened:
-        return [row[0] for row in opened.sql(query).rows()]
-
-
-def command(*arguments: str | int) -> str:
-    """Runs a command of marey that must succeed; returns its messages."""
-    done = marey_command(*arguments)
-    assert done.exit_code == 0, done.stderr
-    return done.stderr
+    return [row[0] for row in run_rows(run, query)]
 
 
 def burst(program: Live, times: int) -> int:
@@ -67,8 +58,7 @@ def test_a_ring_is_queried_while_its_program_runs_and_after_sigkill() -> None:
         program.process.kill()
         program.process.wait()
     assert is_last(numbers("train.marey"), count)
-    with marey.open("train.marey") as run:
-        lost = run.sql("SELECT sum(count) FROM losses WHERE cause = 'ring_dropped'").rows()
+    lost = run_rows("train.marey", "SELECT sum(count) FROM losses WHERE cause = 'ring_dropped'")
     assert lost == [(2 * count - 1000,)]
 
 
@@ -76,9 +66,9 @@ def test_flush_and_dump_save_the_ring_as_a_run_of_its_own() -> None:
     with Live(PROGRAM, **RING) as program:
         pid = program.process.pid
         count = burst(program, 4)
-        assert re.search(r"wrote \S*train\.1\.marey", command("flush", pid))
+        assert re.search(r"wrote \S*train\.1\.marey", run_marey("flush", pid).stderr)
         burst(program, 1)
-        assert re.search(r"wrote \S*train\.2\.marey", command("dump", "--ring", pid))
+        assert re.search(r"wrote \S*train\.2\.marey", run_marey("dump", "--ring", pid).stderr)
         burst(program, 1)
         assert program.end().exit_code == 0
     for number, run in enumerate(["train.1.marey", "train.2.marey", "train.marey"]):
@@ -101,12 +91,12 @@ def test_flush_names_what_each_session_has_written_beside_a_ring() -> None:
         """
     with Live(source, **RING) as program:
         pid = program.read_line()
-        written = command("flush", pid)
+        written = run_marey("flush", pid).stderr
         assert set(re.findall(r"wrote `?([^`\n]*)", written)) == {
             str(Path(name).resolve()) for name in ("train.1.marey", "tree.hatchet")
         }
-        with marey.open("train.1.marey") as run:  # all rings of a process are one
-            names = run.sql("SELECT name FROM spans ORDER BY start_nanos").rows()
+        # All rings of a process are one.
+        names = run_rows("train.1.marey", "SELECT name FROM spans ORDER BY start_nanos")
         assert names == [("of all",), ("of the second",)]
         assert "of the second" in Path("tree.hatchet").read_text()
         program.write_line()
@@ -123,7 +113,7 @@ def test_a_program_under_marey_run_records_a_ring() -> None:
         """,
         "train.py",
     )
-    command("run", "-d", "ring", "--ring-records", "100", "--no-torch", "train.py")
+    run_marey("run", "-d", "ring", "--ring-records", "100", "--no-torch", "train.py")
     with marey.open("train.marey") as run:
         [(spans,)] = run.sql("SELECT count(*) FROM spans").rows()
         [(lost,)] = run.sql("SELECT sum(count) FROM losses WHERE cause = 'ring_dropped'").rows()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import marey
-from analyses import Event, open_run
+from analyses import Event, kernel, open_run
 
 Properties = dict[str, Any]
 
@@ -46,9 +46,23 @@ MI250: Properties = {
 P100: Properties = {**V100, "name": "Tesla P100", "computeMajor": 6}
 
 
-def run_on(
-    folder: Path, events: list[Event], *devices: Properties, **metadata: str
-) -> marey.run.Run:
+def shaped(
+    number: int, start: float, duration: float, blocks: int, threads: int, **more: Any
+) -> Event:
+    """Returns a kernel of so many blocks, each of so many threads."""
+    registers, shared = more.pop("registers", 16), more.pop("shared", 0)
+    return kernel(
+        number,
+        start,
+        duration,
+        grid=[blocks, 1, 1],
+        block=[threads, 1, 1],
+        **{"registers per thread": registers, "shared memory": shared},
+        **more,
+    )
+
+
+def run_on(events: list[Event], *devices: Properties, **metadata: str) -> marey.run.Run:
     """Makes a run of a trace with these events, in microseconds, on these devices."""
     trace = {
         "schemaVersion": 1,
@@ -57,6 +71,6 @@ def run_on(
         "deviceProperties": [{"id": index, **device} for index, device in enumerate(devices)],
         "traceEvents": events,
     }
-    path = folder / "trace.json"
+    path = Path("trace.json")
     path.write_text(json.dumps(trace))
     return open_run(path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
 import warnings
 from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,12 @@ from paths import DATA, FORMATS_DATA, ROOT
 
 # HTA rounds to whole microseconds unless it is told not to.
 os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+
+# What HTA does with pandas makes these.
+HTA_WARNINGS = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
 
 Event = dict[str, Any]
 Row = dict[str, Any]
@@ -42,11 +50,15 @@ def open_run(path: Path) -> marey.run.Run:
         return marey.open(path)
 
 
+@functools.cache
+def recorded_run(name: str) -> marey.run.Run:
+    """Returns the run of a recorded trace, which is opened once."""
+    return open_run(recorded_trace(name))
+
+
 def rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list[Row]:
     """Returns the rows of a view, or of a query over it, as dicts."""
-    table = run.sql(query.format(view))
-    names = list(table.columns)
-    return [dict(zip(names, row, strict=True)) for row in table.rows()]
+    return by_column(run.sql(query.format(view)))
 
 
 def by_column(result: Result) -> list[Row]:
@@ -60,28 +72,37 @@ def types(result: Result) -> dict[str, str]:
     return {field.name: str(field.type) for field in schema}
 
 
-def folder(path: Path, name: str) -> Path:
-    made_there = path / name
-    made_there.mkdir()
-    return made_there
-
-
 def compare_query(name: str) -> str:
     """Returns a query of the comparison."""
     return (ROOT / "crates" / "marey-analysis" / "compare" / f"{name}.sql").read_text()
 
 
-def check_documented(view: str, run: marey.run.Run, rows: list[Row]) -> None:
-    """Checks that columns are as declared, in that order, and null only if nullable."""
+def documented_rows(run: marey.run.Run, view: str, query: str = "SELECT * FROM {}") -> list[Row]:
+    """Returns whole rows: columns must be as declared, in that order, and null only if nullable."""
     declared = run.sql(
         "SELECT column_name, is_nullable FROM information_schema.columns "
         f"WHERE table_schema = 'main' AND table_name = '{view}' ORDER BY ordinal_position"
     ).rows()
+    found = rows(run, view, query)
     assert declared
-    assert rows
-    for row in rows:
+    assert found
+    for row in found:
         assert list(row) == [name for name, _ in declared]
         assert [name for name, nullable in declared if not nullable and row[name] is None] == []
+    return found
+
+
+def values(rows: list[Row], *columns: str) -> list[Any]:
+    """Returns the value of a column in each row, or the values of several as a tuple."""
+    return list(map(itemgetter(*columns), rows))
+
+
+def values_by(keys: str | tuple[str, ...], rows: list[Row], *columns: str) -> dict[Any, Any]:
+    """Returns values as `values` does, by a column or several in which no two rows are alike."""
+    names = (keys,) if isinstance(keys, str) else keys
+    found = dict(zip(values(rows, *names), values(rows, *columns), strict=True))
+    assert len(found) == len(rows)
+    return found
 
 
 def pick_columns(row: Row, other: Row) -> Row:
@@ -98,8 +119,9 @@ def write(path: Path, events: list[Event], rank: int | None = None, ranks: int =
     return path
 
 
-def make_run(folder: Path, *traces: list[Event]) -> marey.run.Run:
+def make_run(*traces: list[Event], folder: Path = Path()) -> marey.run.Run:
     """Makes a run of traces with these events, one for each rank."""
+    folder.mkdir(exist_ok=True)
     if len(traces) == 1:
         return open_run(write(folder / "trace.json", traces[0]))
     paths = [

@@ -15,7 +15,6 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 Message = dict[str, Any]
@@ -170,12 +169,7 @@ class Browser:
     def __enter__(self) -> Browser:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._process.kill()
         self._process.wait()
         os.close(self._read)

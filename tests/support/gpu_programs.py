@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import profiles
 from profiles import Node, tree, walk
 from programs import Outcome, run_program, run_well
 from replay import environment
@@ -34,6 +35,12 @@ def run(body: str, script: str = "", **env: str) -> str:
     return run_well(program(body), **{**environment(Path("lib"), script), **env})
 
 
+def record(body: str, script: str = "", *, data: str = "tree", mode: str = "", **env: str) -> str:
+    """Runs a program whose one session, `profile`, is around the body; returns its output."""
+    start = f'session = marey.start("profile", backend="cupti", data="{data}", mode="{mode}")\n'
+    return run(f"{start}{textwrap.dedent(body)}\nmarey.finalize()", script, **env)
+
+
 def try_run(body: str, script: str = "", **env: str) -> Outcome:
     """Runs a program that may fail."""
     return run_program(program(body), **{**environment(Path("lib"), script), **env})
@@ -56,8 +63,7 @@ def read_kernels(path: str = "profile.hatchet") -> dict[str, Kernel]:
 
 def losses(path: str = "profile.hatchet") -> dict[str, int]:
     """Returns the losses of a profile, by cause."""
-    found: dict[str, int] = tree(path)["marey"]["losses"]
-    return {cause: count for cause, count in found.items() if count}
+    return profiles.losses(tree(path))
 
 
 def gpu_note(path: str = "profile.hatchet") -> str:

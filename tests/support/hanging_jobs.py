@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from programs import Live
@@ -175,8 +176,11 @@ class RankError(Exception):
 class Launcher:
     """A process that starts jobs."""
 
-    def __init__(self, program: Live) -> None:
+    def __init__(self, program: Live, dumps: Path) -> None:
+        """Takes the running program, and the folder in its directory for dumps of its ranks."""
         self.program = program
+        self.dumps = dumps
+        dumps.mkdir()
         self.pid = program.process.pid
         self._is_job_alive = False
 

@@ -1,4 +1,4 @@
-"""Helpers to read profiles, from files or live sessions."""
+"""Helpers to record scopes, and to read profiles from files or live sessions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from typing import Any
 import marey
 
 Node = dict[str, Any]
+
+
+def record_scope(name: str, metrics: dict[str, Any] | None = None) -> None:
+    """Enters and leaves a scope."""
+    with marey.scope(name, metrics):
+        pass
 
 
 def tree(path: str | Path) -> Node:
@@ -62,6 +68,11 @@ def states(node: Node) -> dict[str, int]:
 def metrics(node: Node) -> dict[str, Any]:
     """Returns the user metrics of a node."""
     return {key: value for key, value in node["metrics"].items() if not key.startswith("wall_")}
+
+
+def losses(root: Node) -> dict[str, int]:
+    """Returns the losses of a profile, by cause."""
+    return {cause: count for cause, count in root["marey"]["losses"].items() if count}
 
 
 def profile_names(suffix: str = ".hatchet", directory: str | Path = ".") -> list[str]:

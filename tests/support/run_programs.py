@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from programs import run_well
+from programs import inside, run_well
 
 # Enters each path as often as in `COUNTS`; the metrics are sums over `STEPS` steps.
 PROGRAM = """
@@ -47,10 +46,6 @@ def record(**env: str) -> tuple[int, int]:
 
 def record_in(folder: Path) -> Path:
     """Records the run in a folder, and returns its path."""
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
+    with inside(folder):
         record()
-    finally:
-        os.chdir(before)
     return folder / "train.marey"

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paths import ROOT
-
-DEADLINE_SECS = 240
+from programs import DEADLINE_SECS, marey_stdout, run_command, write_program
 
 GPT = ROOT / "examples" / "train_gpt.py"
 
@@ -65,15 +64,13 @@ class Outcome(NamedTuple):
     scopes: Shape
 
 
-def profile(tmp_path: Path, source: str, *args: str) -> Outcome:
+def profile(source: str, *args: str) -> Outcome:
     """Runs `PRELUDE` and the source under `marey run`, which must succeed."""
-    script = tmp_path / "program.py"
-    script.write_text(PRELUDE + textwrap.dedent(source))
-    return profile_script(tmp_path, script, *args)
+    return profile_script(write_program(PRELUDE + textwrap.dedent(source)), *args)
 
 
-def profile_script(tmp_path: Path, script: Path, *args: str) -> Outcome:
-    path = tmp_path / "out.hatchet"
+def profile_script(script: Path, *args: str) -> Outcome:
+    path = Path("out.hatchet")
     done = _server().run(["marey", "run", "-o", str(path), str(script), *args])
     assert done.returncode == 0, done.stderr
     return Outcome(done.stdout, done.stderr, shape(json.loads(path.read_text())[0]))
@@ -150,28 +147,16 @@ def _server() -> _Server:
     return _Server()
 
 
-def python(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *args],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECS,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-
-
 def trace_ranks(script: Path, run: Path, ranks: int, *options: str) -> list[str]:
     """Records a trace of this many ranks of a script; returns the lines that they print."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks), str(script)]
-    done = python("-m", "marey", "run", *options, "-d", "trace", "-o", str(run), *launcher)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return marey_stdout("run", *options, "-d", "trace", "-o", run, *launcher).splitlines()
 
 
 def run_plain(source: str) -> str:
     """Runs a source without a profiler, which must succeed; returns its output."""
-    done = python("-c", textwrap.dedent(source))
-    assert done.returncode == 0, done.stderr
+    done = run_command(sys.executable, "-c", textwrap.dedent(source))
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 

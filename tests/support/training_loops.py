@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import marey
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
+from trace_files import run_rows
 
 FILE = "profile.pt"
 
@@ -31,13 +31,18 @@ def run_epochs(profiler: TrainingProfiler, epochs: int, *, millis: float = 0.0) 
         profiler.callback.on_epoch_end(epoch, loss=1.0)
 
 
+def analysed(profiler: TrainingProfiler) -> ProfileAnalyzer:
+    """Saves a profile and returns its analysis."""
+    path = profiler.save(FILE)
+    assert path is not None
+    return ProfileAnalyzer(path)
+
+
 def saved(config: ProfilerConfig, epochs: int = 12, *, millis: float = 0.0) -> ProfileAnalyzer:
     """Returns the analysis of a loop without PyTorch."""
     profiler = TrainingProfiler(config)
     run_epochs(profiler, epochs, millis=millis)
-    path = profiler.save(FILE)
-    assert path is not None
-    return ProfileAnalyzer(path)
+    return analysed(profiler)
 
 
 class Trainer:
@@ -73,14 +78,9 @@ def trained(config: ProfilerConfig, epochs: int = 8, *, batches: int = 1) -> Pat
     return Path(path)
 
 
-def query(path: str | Path, sql: str) -> list[tuple[Any, ...]]:
-    with marey.open(path) as run:
-        return run.sql(sql).rows()
-
-
 def kinds(path: str | Path) -> dict[str, int]:
     """Returns the number of spans of each kind."""
-    return dict(query(path, "SELECT kind, count(*) FROM spans GROUP BY kind"))
+    return dict(run_rows(path, "SELECT kind, count(*) FROM spans GROUP BY kind"))
 
 
 def walk_files(folder: str | Path = ".") -> Iterator[str]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
 from marey.windows import Window, rotation
 from marey.windows.background import Timer
 from profiles import tree
-
-DEADLINE_SECS = 60
+from programs import until
 
 
 def shorten(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
@@ -26,16 +25,24 @@ def shorten(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     monkeypatch.setattr(rotation, "Timer", ShortTimer)
 
 
-def until(is_reached: Callable[[], object], work: Callable[[], object] | None = None) -> None:
-    """Does the work until the condition holds."""
-    deadline = monotonic() + DEADLINE_SECS
-    pause = threading.Event()
-    while not is_reached():
-        assert monotonic() < deadline, "the condition was never met"
-        if work is None:
-            pause.wait(0.005)
-        else:
+def call_on_threads(work: Callable[[], object], is_reached: Callable[[], object]) -> int:
+    """Calls a function on three threads until the condition holds; returns how often."""
+    is_over = threading.Event()
+
+    def call() -> int:
+        calls = 0
+        while not is_over.is_set():
             work()
+            calls += 1
+        return calls
+
+    with ThreadPoolExecutor(3) as pool:
+        counts = [pool.submit(call) for _ in range(3)]
+        try:
+            until(is_reached)
+        finally:
+            is_over.set()
+    return sum(count.result() for count in counts)
 
 
 def total(paths: Iterable[str | Path | None], node: str, metric: str = "wall_count") -> int:

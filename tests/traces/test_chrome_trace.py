@@ -7,7 +7,6 @@ import json
 import os
 import random
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,9 +16,9 @@ from typing import Any
 
 import marey
 import pytest
+from profiles import record_scope
 from programs import run_well
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from threads import run_in_threads
 
 Event = dict[str, Any]
 Document = dict[str, Any]
@@ -108,16 +107,9 @@ def of_name(document: Document, name: str) -> Event:
 
 def traced(program: Callable[[], object], **options: Any) -> Document:
     """Runs a program in its own session and returns the trace."""
-    session = marey.start("traced", data="trace", **options)
-    program()
-    marey.finalize(session)
+    with marey.profile("traced", data="trace", **options):
+        program()
     return read("traced.chrome_trace")
-
-
-def run_in_thread(work: Callable[[], object]) -> None:
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
 
 
 def test_times_are_nanoseconds_since_the_session_started() -> None:
@@ -126,8 +118,7 @@ def test_times_are_nanoseconds_since_the_session_started() -> None:
     def program() -> None:
         with marey.scope("outer"):
             for _ in range(3):
-                with marey.scope("inner"):
-                    pass
+                record_scope("inner")
 
     document = traced(program)
     ended = time.time_ns()
@@ -198,8 +189,7 @@ def test_any_name_is_valid_json() -> None:
 
     def program() -> None:
         for name in names:
-            with marey.scope(name, {name or "empty": 1}):
-                pass
+            record_scope(name, {name or "empty": 1})
 
     found = [event["args"] for event in scopes(traced(program))]
     assert [arguments["call_stack"][-1] for arguments in found] == names
@@ -212,8 +202,7 @@ def test_metrics_are_in_the_event_of_their_scope() -> None:
     def program() -> None:
         for number in range(3):
             with marey.scope("step", {"tokens": number, "lr (pty)": 0.5}):
-                with marey.scope("inner"):
-                    pass
+                record_scope("inner")
                 marey._native.add_metrics({"tokens": 10, "lr (pty)": 0.25, "small (exc)": 1e-9})
                 marey._native.add_metrics({"vector": [1, 2], "reals": [0.5, 1e300]})
 
@@ -278,12 +267,10 @@ def test_tasks_that_interleave_get_lanes_that_nest() -> None:
 
 
 def test_open_scopes_are_marked() -> None:
-    session = marey.start("open", data="trace")
-    marey.enter_scope("outer", metrics={"tokens": 1})
-    marey.enter_scope("inner")
-    with marey.scope("closed"):
-        pass
-    marey.finalize(session)
+    with marey.profile("open", data="trace"):
+        marey.enter_scope("outer", metrics={"tokens": 1})
+        marey.enter_scope("inner")
+        record_scope("closed")
     document = read("open.chrome_trace")
     state = {
         event["args"]["call_stack"][-1]: event["args"].get("open") for event in scopes(document)
@@ -297,8 +284,7 @@ def test_open_scopes_are_marked() -> None:
 def test_phases_share_the_clock_and_no_events() -> None:
     session = marey.start("phased", data="trace")
     for phase in range(3):
-        with marey.scope(f"in {phase}"):
-            pass
+        record_scope(f"in {phase}")
         if phase < 2:
             marey.data.advance_phase(session)
     marey.finalize(session)
@@ -317,11 +303,9 @@ def test_sessions_have_their_own_events() -> None:
     first = marey.start("first", data="trace")
     with marey.scope("before"):
         second = marey.start("second", data="trace")
-        with marey.scope("both"):
-            pass
+        record_scope("both")
         marey.deactivate(first)
-        with marey.scope("only second"):
-            pass
+        record_scope("only second")
         marey.activate(first)
     marey.finalize(first)
     marey.finalize(second)
@@ -405,12 +389,11 @@ def test_marey_and_proton_write_the_same_events(seed: int) -> None:
 
     theirs = libproton.start("theirs", "shadow", "trace", "instrumentation", "cuda")
     run_theirs(seed)
-    run_in_thread(lambda: run_theirs(seed + 1000))
+    run_in_threads(lambda: run_theirs(seed + 1000))
     libproton.finalize(theirs, "chrome_trace")
-    ours = marey.start("ours", data="trace")
-    run_ours(seed)
-    run_in_thread(lambda: run_ours(seed + 1000))
-    marey.finalize(ours)
+    with marey.profile("ours", data="trace"):
+        run_ours(seed)
+        run_in_threads(lambda: run_ours(seed + 1000))
     their_document = json.loads(Path("theirs.chrome_trace").read_text())
     assert {*their_document, "marey"} == set(read("ours.chrome_trace"))
     their_keys = {key for event in their_document["traceEvents"] for key in event}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import marey
 import pytest
-from profiles import counts, tree
+from profiles import counts, record_scope, tree
 from programs import run_well, write_program
 from trace_files import events, losses, paths, spools, traces
 
-pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
+pytestmark = pytest.mark.usefixtures("spools_stay")
 
 BUFFER = "MAREY_TRACE_BUFFER_BYTES"
 
@@ -60,19 +60,15 @@ def test_names_of_every_kind_survive_the_spool() -> None:
         "日本語 😀",
         "a" * 9000,
     ]
-    session = marey.start("x", data="trace")
-    for name in names:
-        with marey.scope(name):
-            pass
-    marey.finalize(session)
+    with marey.profile("x", data="trace"):
+        for name in names:
+            record_scope(name)
     assert [event["args"]["call_stack"][-1] for event in events("x.chrome_trace")] == names
 
 
 def test_a_name_that_is_too_long_for_the_spool_is_counted() -> None:
-    session = marey.start("x", data="trace")
-    with marey.scope("a" * (1 << 21)):
-        pass
-    marey.finalize(session)
+    with marey.profile("x", data="trace"):
+        record_scope("a" * (1 << 21))
     assert paths("x.chrome_trace") == ["<lost>"]
     assert losses("x.chrome_trace")["names"] >= 1
 
@@ -82,17 +78,13 @@ def test_tree_and_trace_sessions_record_at_the_same_time() -> None:
     plain = marey.start("plain")
     with marey.scope("before"):
         second = marey.start("second", data="trace")
-        with marey.scope("both"):
-            pass
+        record_scope("both")
         marey.deactivate(first)
-        with marey.scope("paused"):
-            pass
+        record_scope("paused")
         marey.activate(first)
-        with marey.scope("again"):
-            pass
+        record_scope("again")
     marey.finalize(first)
-    with marey.scope("after first"):
-        pass
+    record_scope("after first")
     marey.finalize(second)
     marey.finalize(plain)
     assert paths("first.chrome_trace") == ["before", "before/both", "before/again"]
@@ -105,8 +97,7 @@ def test_tree_and_trace_sessions_record_at_the_same_time() -> None:
 
 def test_a_trace_session_can_write_its_tree() -> None:
     session = marey.start("x", data="trace")
-    with marey.scope("a", {"m": 2}):
-        pass
+    record_scope("a", {"m": 2})
     with pytest.raises(RuntimeError, match='only the data of a session with data="tree"'):
         marey.data.get(session)
     with pytest.raises(RuntimeError, match='only the data of a session with data="tree"'):
@@ -128,8 +119,7 @@ def test_a_tree_session_cannot_write_a_trace() -> None:
 def test_each_phase_has_its_own_file() -> None:
     session = marey.start("x", data="trace")
     for number in range(3):
-        with marey.scope(f"phase {number}"):
-            pass
+        record_scope(f"phase {number}")
         if number < 2:
             assert marey.data.advance_phase(session) == number + 1
             assert marey.data.is_phase_complete(session, number)
@@ -142,23 +132,19 @@ def test_each_phase_has_its_own_file() -> None:
 
 def test_clearing_the_open_phase_restarts_it() -> None:
     session = marey.start("x", data="trace")
-    with marey.scope("forgotten"):
-        pass
+    record_scope("forgotten")
     marey.data.clear(session, 0)
-    with marey.scope("kept"):
-        pass
+    record_scope("kept")
     marey.finalize(session)
     assert paths("x.chrome_trace") == ["kept"]
 
 
 def test_periodic_flushing_writes_phases_when_they_close() -> None:
     session = marey.start("x", data="trace", mode="periodic_flushing")
-    with marey.scope("first"):
-        pass
+    record_scope("first")
     marey.data.advance_phase(session)
     assert paths("x.part_0.chrome_trace") == ["first"]
-    with marey.scope("second"):
-        pass
+    record_scope("second")
     marey.deactivate(session, flushing=True)
     assert paths("x.part_1.chrome_trace") == ["second"]
     marey.finalize(session)
@@ -170,9 +156,8 @@ def test_python_frames_are_in_the_call_stack() -> None:
         with marey.scope("here"):
             pass
 
-    session = marey.start("x", data="trace", context="python")
-    inner()
-    marey.finalize(session)
+    with marey.profile("x", data="trace", context="python"):
+        inner()
     [event] = events("x.chrome_trace")
     *_, caller, callee, name = event["args"]["call_stack"]
     assert caller.endswith("@test_python_frames_are_in_the_call_stack")
@@ -186,15 +171,14 @@ def test_modules_and_steps_have_their_kinds() -> None:
 
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
     optimizer = torch.optim.SGD(net.parameters())
-    session = marey.start("x", data="trace")
-    marey.torch.enable()
-    try:
-        for _ in range(3):
-            net(torch.ones(1, 2)).sum().backward()
-            optimizer.step()
-    finally:
-        marey.torch.disable()
-    marey.finalize(session)
+    with marey.profile("x", data="trace"):
+        marey.torch.enable()
+        try:
+            for _ in range(3):
+                net(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+        finally:
+            marey.torch.disable()
     kinds = Counter(event["args"].get("kind") for event in events("x.chrome_trace"))
     assert kinds["module"] == 9
     assert kinds["step"] == 3

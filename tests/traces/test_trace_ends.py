@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import marey
 import pytest
-from programs import Live, run_program, run_well, write_program
+from programs import Live, run_program, run_well
 from trace_files import END, events, losses, paths, spool, spools, traces
 
-pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
+pytestmark = pytest.mark.usefixtures("spools_stay")
 
 IN_SCOPES = """
     import marey, os, signal, sys
@@ -208,11 +206,9 @@ def test_processes_of_one_name_may_start_and_end_at_the_same_time() -> None:
         for _ in range(200):
             marey.finalize(marey.start("same", data="trace"))
         """
-    path = write_program(program)
-    command = [sys.executable, str(path)]
-    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    errors = [process.communicate()[1] for process in running]
-    assert [process.returncode for process in running] == [0, 0], errors
+    running = [Live(program) for _ in range(2)]
+    done = [process.end() for process in running]
+    assert [outcome.exit_code for outcome in done] == [0, 0], done
     spools = [path.name for path in Path().glob("same*.marey/spool/*")]
     assert len(spools) == 400
 

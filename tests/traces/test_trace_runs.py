@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import marey
 import pytest
 from profiles import counts, profile_names, tree
-from programs import Live, run_program, run_well, write_program
+from programs import Live, LiveCommand, run_command, run_marey, run_program, run_well, write_program
 from trace_files import END, paths, spool, spools, traces
 
-pytestmark = pytest.mark.usefixtures("own_directory", "spools_stay")
+pytestmark = pytest.mark.usefixtures("spools_stay")
 
 # marey run
 
 
 def test_marey_run_writes_a_trace() -> None:
-    import subprocess
-
     write_program(
         """
         import marey
@@ -29,8 +26,7 @@ def test_marey_run_writes_a_trace() -> None:
             print("hello")
         """
     )
-    run = [sys.executable, "-m", "marey", "run", "-d", "trace"]
-    done = subprocess.run([*run, "program.py"], capture_output=True, text=True, check=True)
+    done = run_marey("run", "-d", "trace", "program.py")
     assert done.stdout == "hello\n"
     assert "marey: wrote program.chrome_trace\n" in done.stderr
     assert "ui.perfetto.dev" in done.stderr
@@ -39,15 +35,8 @@ def test_marey_run_writes_a_trace() -> None:
         in done.stderr
     )
     assert paths("program.chrome_trace") == ["a"]
-    subprocess.run([*run, "-o", "out/named.chrome_trace", "program.py"], check=True)
+    run_marey("run", "-d", "trace", "-o", "out/named.chrome_trace", "program.py")
     assert traces("out") == ["named.chrome_trace"]
-
-
-def marey_run(*arguments: str) -> str:
-    """Returns the stderr of `marey run` and its program."""
-    run = [sys.executable, "-m", "marey", "run", "-d", "trace"]
-    done = subprocess.run([*run, *arguments], capture_output=True, text=True, check=True)
-    return done.stderr
 
 
 PARENT = """
@@ -63,8 +52,8 @@ PARENT = """
 def test_marey_run_records_all_processes_into_one_run(before: list[str]) -> None:
     write_program(PARENT)
     for _ in range(2):
-        said = marey_run("-o", "out/x.marey", *before, "program.py")
-        assert "out/x.marey\n" in said
+        done = run_marey("run", "-d", "trace", "-o", "out/x.marey", *before, "program.py")
+        assert "out/x.marey\n" in done.stderr
     assert sorted(os.listdir("out")) == ["x.1.marey", "x.marey"]
     assert [len(spools(f"out/{name}")) for name in ("x.1", "x")] == [2, 2]
 
@@ -72,9 +61,9 @@ def test_marey_run_records_all_processes_into_one_run(before: list[str]) -> None
 @pytest.mark.parametrize("before", [[], ["--", sys.executable]])
 def test_a_nested_marey_run_uses_the_outer_directory(before: list[str]) -> None:
     write_program(PARENT)
-    inner = ["-m", "marey", "run", "-d", "trace", "-o", "inner.marey", *before, "program.py"]
-    said = marey_run("-o", "outer.marey", "--", sys.executable, *inner)
-    assert "inner.marey" not in said
+    run = ["run", "-d", "trace", "-o"]
+    inner = [sys.executable, "-m", "marey", *run, "inner.marey", *before, "program.py"]
+    assert "inner.marey" not in run_marey(*run, "outer.marey", "--", *inner).stderr
     assert sorted(os.listdir()) == ["outer.marey", "program.py"]
     assert len({name.partition("-")[0] for name in spools("outer")}) == 2
 
@@ -87,12 +76,11 @@ def test_sigterm_with_marey_format_writes_no_trace() -> None:
             print("ready", flush=True)
             sys.stdin.read()
         """)
-    run = [sys.executable, "-m", "marey", "run", "-d", "trace", "-o", "x.marey", str(path)]
-    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process.terminate()
-        assert process.wait() == -signal.SIGTERM
+    run = ("-m", "marey", "run", "-d", "trace", "-o", "x.marey")
+    with LiveCommand(sys.executable, *run, path) as program:
+        assert program.read_line() == "ready"
+        program.process.terminate()
+        assert program.end().exit_code == -signal.SIGTERM
     assert sorted(os.listdir()) == ["program.py", "x.marey"]
     assert spool("x").endswith(END)
 
@@ -232,13 +220,9 @@ def test_a_child_that_outlives_its_parent_stays_in_the_run() -> None:
 
 
 def test_secrets_of_the_command_line_and_the_environment_are_not_stored() -> None:
-    source = """
-        import marey
-        marey.finalize(marey.start("x", data="trace"), "marey")
-        """
-    path = write_program(source)
-    command = [sys.executable, str(path), "--lr=0.25", "--token", "hunter2"]
-    subprocess.run(command, check=True, env={**os.environ, "API_KEY": "hunter3"})
+    path = write_program('import marey; marey.finalize(marey.start("x", data="trace"), "marey")')
+    arguments = ("--lr=0.25", "--token", "hunter2")
+    assert run_command(sys.executable, path, *arguments, API_KEY="hunter3").exit_code == 0
     assert b"--lr=0.25" in spool("x")
     assert b"hunter" not in spool("x")
 

@@ -18,9 +18,7 @@ from marey.training import (
 )
 from marey.training.bottleneck import MemoryPoint, severity, trend
 from paths import ROOT
-from training_loops import FILE, run_epochs, saved, spin, trained
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from training_loops import analysed, run_epochs, saved, spin, trained
 
 ALL = ProfilerConfig(sample_rate=1.0, export_chrome_trace=False)
 
@@ -32,8 +30,7 @@ def test_operations_add_up_to_all_of_the_time() -> None:
             spin(1)
             with profiler.profile_region("inner"):
                 spin(2)
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     found = analyzer.get_top_operations()
     assert found == sorted(found, key=lambda each: -each["total_ms"])
     operations = {each["name"]: each for each in found}
@@ -170,10 +167,8 @@ def test_a_trace_of_another_tool_has_gpu_times(imported: ProfileAnalyzer) -> Non
 
 
 def test_a_tree_of_sums_is_a_profile() -> None:
-    session = marey.start("tree")
-    with marey.scope("a"), marey.scope("b"):
+    with marey.profile("tree"), marey.scope("a"), marey.scope("b"):
         spin(1)
-    marey.finalize(session)
     names = {each["name"] for each in ProfileAnalyzer("tree.hatchet").get_top_operations()}
     assert names == {"a", "b"}
 

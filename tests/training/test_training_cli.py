@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import json
@@ -16,16 +15,13 @@ import sys
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from marey.training import ProfilerConfig, TrainingProfiler
 from marey.training.listen import resolve
-from programs import DEADLINE_SECS, marey_command, write_program
+from programs import LiveCommand, marey_command, write_program
 from training_loops import FILE, saved, walk_files
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 ALL = ProfilerConfig(sample_rate=1.0, export_chrome_trace=False)
 
@@ -165,12 +161,9 @@ def test_view_shows_the_page_to_who_has_its_address_until_ctrl_c() -> None:
     saved(ALL, 3)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "marey", "profile", "view", FILE, "--port", str(port)]
-    viewer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert viewer.stdout is not None
-        address, _, until = viewer.stdout.readline().rpartition(" until ")
-        assert until == "Ctrl-C\n"
+    with viewing("--port", str(port)) as viewer:
+        address, _, until = viewer.read_line().rpartition(" until ")
+        assert until == "Ctrl-C"
         start, _, token = address.rpartition("=")
         assert start == f"{FILE} is at http://localhost:{port}/?token"
         assert len(bytes.fromhex(token)) == 32
@@ -192,11 +185,8 @@ def test_view_shows_the_page_to_who_has_its_address_until_ctrl_c() -> None:
         done = marey_command("profile", "view", FILE, "--port", str(port))
         assert done.exit_code == 2
         assert f"port {port} cannot be used: Address already in use" in done.stderr
-        viewer.send_signal(signal.SIGINT)
-        assert viewer.wait(DEADLINE_SECS) == 0
-    finally:
-        viewer.kill()
-        viewer.communicate()
+        viewer.process.send_signal(signal.SIGINT)
+        assert viewer.end().exit_code == 0
 
 
 def test_the_port_of_view_is_prism_s() -> None:
@@ -248,7 +238,8 @@ def test_view_shows_the_page_to_other_machines_over_tls(certificate: tuple[str, 
     port, (cert, key) = free_port(), certificate
     options = ("--listen", f"0.0.0.0:{port}", "--tls-cert", cert, "--tls-key", key)
     trusted = ssl.create_default_context(cafile=cert)
-    with viewing(*options) as (viewer, address):
+    with viewing(*options) as viewer:
+        address = viewer.read_line().removesuffix(" until Ctrl-C")
         token = address.rpartition("=")[2]
         assert address.startswith(f"{FILE} is at https://{socket.gethostname()}:{port}/?token=")
         silent = socket.create_connection(("127.0.0.1", port))  # makes no handshake
@@ -268,14 +259,15 @@ def test_view_shows_the_page_to_other_machines_over_tls(certificate: tuple[str, 
         with pytest.raises((urllib.error.URLError, ConnectionError)):
             urllib.request.urlopen(url.replace("https", "http"))
         silent.close()
-        viewer.send_signal(signal.SIGINT)
-        assert viewer.communicate(timeout=DEADLINE_SECS) == ("", "")
+        viewer.process.send_signal(signal.SIGINT)
+        assert viewer.end()[1:] == ("", "")
 
 
 def test_view_warns_where_the_page_is_sent_unencrypted() -> None:
     saved(ALL, 3)
     port = free_port()
-    with viewing("--listen", "0.0.0.0", "--port", str(port), "--insecure") as (viewer, address):
+    with viewing("--listen", "0.0.0.0", "--port", str(port), "--insecure") as viewer:
+        address = viewer.read_line().removesuffix(" until Ctrl-C")
         url = f"http://127.0.0.1:{port}/?token={address.rpartition('=')[2]}"
         with urllib.request.urlopen(url) as page:
             assert "forward" in page.read().decode()
@@ -284,24 +276,15 @@ def test_view_warns_where_the_page_is_sent_unencrypted() -> None:
         other = urllib.request.Request(url, headers={"Host": f"example.com:{port}"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(other)
-        viewer.send_signal(signal.SIGINT)
-        _, errors = viewer.communicate(timeout=DEADLINE_SECS)
+        viewer.process.send_signal(signal.SIGINT)
+        errors = viewer.end().stderr
     assert errors.startswith("warning: the page and its token are sent unencrypted")
     assert errors.count("\n") == 1
 
 
-@contextlib.contextmanager
-def viewing(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Runs `marey profile view`; returns the process, and the line that it prints."""
-    command = [sys.executable, "-m", "marey", "profile", "view", FILE, *options]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as viewer:
-        try:
-            assert viewer.stdout is not None
-            yield viewer, viewer.stdout.readline().removesuffix(" until Ctrl-C\n")
-        finally:
-            viewer.kill()
+def viewing(*options: str) -> LiveCommand:
+    """Runs `marey profile view`, which prints the address of the page."""
+    return LiveCommand(sys.executable, "-m", "marey", "profile", "view", FILE, *options)
 
 
 def test_the_help_of_profile_describes_each_option() -> None:

@@ -10,11 +10,10 @@ from typing import Any
 import marey.torch
 import pytest
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
-from training_loops import FILE, kinds, query, run_epochs, saved, trained, walk_files
+from trace_files import run_rows
+from training_loops import FILE, analysed, kinds, run_epochs, saved, trained, walk_files
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 ALL = ProfilerConfig(sample_rate=1.0, warmup_samples=0, export_chrome_trace=False)
 
@@ -47,8 +46,10 @@ def changed(**fields: Any) -> ProfilerConfig:
 
 def operator_epochs(path: Path) -> set[int]:
     """Returns the numbers of the epochs with operators."""
-    epochs = query(path, "SELECT start_nanos, end_nanos FROM spans WHERE name = 'epoch' ORDER BY 1")
-    operators = query(path, "SELECT start_nanos FROM spans WHERE kind = 'operator'")
+    epochs = run_rows(
+        path, "SELECT start_nanos, end_nanos FROM spans WHERE name = 'epoch' ORDER BY 1"
+    )
+    operators = run_rows(path, "SELECT start_nanos FROM spans WHERE kind = 'operator'")
     return {
         number
         for number, (start, end) in enumerate(epochs)
@@ -133,8 +134,8 @@ def test_collect_timing_false_still_reads_memory_by_epoch() -> None:
 
 def test_collect_memory_false_reads_none() -> None:
     count = "SELECT count(*) FROM memory_events"
-    assert query(trained(changed(collect_memory=False)), count) == [(0,)]
-    assert query(trained(ALL), count)[0][0] > 0
+    assert run_rows(trained(changed(collect_memory=False)), count) == [(0,)]
+    assert run_rows(trained(ALL), count)[0][0] > 0
 
 
 def test_collect_gpu_ops_false_records_no_operators() -> None:
@@ -225,9 +226,8 @@ def test_inner_regions_have_their_own_gpu_time(cuda: list[str]) -> None:
     profiler = TrainingProfiler(ON_GPU)
     with profiler.profile_region("outer"), profiler.profile_region("inner"):
         pass
-    profiler.save(FILE)
     # Two events of the inner region lie between those of the outer one.
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     assert gpu_ms(analyzer) == {"outer": 6.0, "inner": 2.0}
     assert analyzer.get_summary()["gpu_time_ms"] == 6.0
 
@@ -240,8 +240,7 @@ def test_regions_with_gpu_times_are_decorators(cuda: list[str]) -> None:
         return value + 1
 
     assert [work(1), work(2)] == [2, 3]
-    profiler.save(FILE)
-    assert gpu_ms(ProfileAnalyzer(FILE)) == {"work": 4.0}
+    assert gpu_ms(analysed(profiler)) == {"work": 4.0}
 
 
 def test_a_decorator_that_was_made_before_cuda_was_used_has_gpu_times(
@@ -256,16 +255,14 @@ def test_a_decorator_that_was_made_before_cuda_was_used_has_gpu_times(
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     work()
-    profiler.save(FILE)
-    assert gpu_ms(ProfileAnalyzer(FILE)) == {"work": 2.0}
+    assert gpu_ms(analysed(profiler)) == {"work": 2.0}
 
 
 def test_the_gpu_time_of_a_region_in_one_of_the_same_name_counts_once(cuda: list[str]) -> None:
     profiler = TrainingProfiler(ON_GPU)
     with profiler.profile_region("block"), profiler.profile_region("block"):
         pass
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     assert gpu_ms(analyzer) == {"block": 6.0}
     assert analyzer.get_summary()["gpu_time_ms"] == 6.0
 
@@ -274,8 +271,7 @@ def test_a_region_with_a_slash_in_its_name_has_its_gpu_time(cuda: list[str]) -> 
     profiler = TrainingProfiler(ON_GPU)
     with profiler.profile_region("train/forward"), profiler.profile_region("train"):
         pass
-    profiler.save(FILE)
-    assert gpu_ms(ProfileAnalyzer(FILE)) == {"train/forward": 6.0, "train": 2.0}
+    assert gpu_ms(analysed(profiler)) == {"train/forward": 6.0, "train": 2.0}
 
 
 def test_cuda_sync_per_epoch_waits_once_per_recorded_epoch(cuda: list[str]) -> None:
@@ -296,9 +292,9 @@ def test_active_samples_limit_operators() -> None:
 
 def test_record_shapes_false_leaves_shapes_out() -> None:
     shapes = "SELECT count(*) FROM spans WHERE arg(args, 'Input Dims') IS NOT NULL"
-    assert query(trained(changed(with_flops=False)), shapes)[0][0] > 0
+    assert run_rows(trained(changed(with_flops=False)), shapes)[0][0] > 0
     without = trained(changed(record_shapes=False))
-    assert query(without, shapes) == [(0,)]
+    assert run_rows(without, shapes) == [(0,)]
     assert "total_flops" not in ProfileAnalyzer(without).get_summary(), "they need the shapes"
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 from prism_trainer import CENTERS, EPOCHS, run_listing
-from training_loops import query
+from trace_files import run_rows
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 EXAMPLE_1 = """\
 from marey.training import TrainingProfiler, ProfilerConfig
@@ -171,7 +169,7 @@ print(f"  Bottlenecks fixed: {len(before_bottlenecks) - len(after_bottlenecks)}"
 
 
 def epochs(path: str) -> int:
-    ((count,),) = query(path, "SELECT count(*) FROM spans WHERE name = 'epoch'")
+    ((count,),) = run_rows(path, "SELECT count(*) FROM spans WHERE name = 'epoch'")
     return int(count)
 
 
@@ -184,7 +182,7 @@ def test_example_1_basic_integration() -> None:
 def test_example_2_custom_regions() -> None:
     run_listing(EXAMPLE_2)
     counts = dict(
-        query(
+        run_rows(
             "detailed_profile.pt",
             "SELECT name, sum(count) FROM top WHERE kind = 'scope' GROUP BY name",
         )

@@ -9,11 +9,10 @@ from gpu_programs import run
 from marey import _torch_memory
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
 from torch_devices import MIB, Device
-from training_loops import FILE, query
+from trace_files import run_rows
+from training_loops import FILE, analysed
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 HALF = ProfilerConfig(sample_rate=0.5, adaptive_sampling=False, export_chrome_trace=False)
 
@@ -47,7 +46,7 @@ def test_kernels_of_a_sample_are_extrapolated_and_nothing_waits_for_the_gpu() ->
     recorded = summary["total_samples"]
     assert recorded in (20, 21)
     kernels = "SELECT count(*) FROM gpu_activities WHERE kind = 'kernel'"
-    assert query(FILE, kernels) == [(2 * recorded,)], "a launch of another epoch was recorded"
+    assert run_rows(FILE, kernels) == [(2 * recorded,)], "a launch of another epoch was recorded"
     assert summary["gpu_time_ms"] == pytest.approx(40 * 0.004)
     gpu_ms = {each["name"]: each["gpu_ms"] for each in analyzer.get_top_operations(100)}
     assert gpu_ms["train/forward"] == pytest.approx(40 * 0.004)
@@ -74,8 +73,7 @@ def test_memory_of_a_gpu_has_a_peak_and_leaks_in_epochs_that_were_not_recorded(
         device.allocate(50 + leaks_mib)
         device.allocate(-50)
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     summary = analyzer.get_summary()
     recorded_peak = (
         150 * MIB + max(epoch.number for epoch in analyzer.data.epochs) * leaks_mib * MIB

@@ -8,11 +8,10 @@ import pytest
 from marey.training import ProfileAnalyzer, ProfilerConfig, TrainingProfiler
 from paths import DATA, ROOT
 from prism_trainer import CENTERS, EPOCHS, run_listing
-from training_loops import kinds, query, trained
+from trace_files import run_rows
+from training_loops import kinds, trained
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 INSTALLATION = """\
 from marey.training import TrainingProfiler, ProfilerConfig
@@ -146,7 +145,7 @@ print(f"Critical bottlenecks: {len(critical)}")
 
 
 def count(path: str, name: str) -> int:
-    ((number,),) = query(path, f"SELECT count(*) FROM spans WHERE name = '{name}'")
+    ((number,),) = run_rows(path, f"SELECT count(*) FROM spans WHERE name = '{name}'")
     return int(number)
 
 

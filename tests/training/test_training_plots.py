@@ -12,8 +12,6 @@ from marey.training.bottleneck import MemoryPoint
 from programs import run_well
 from training_loops import saved
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 
 @pytest.fixture
 def analyzer() -> ProfileAnalyzer:

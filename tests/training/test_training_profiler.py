@@ -25,11 +25,12 @@ from marey.training import (
 )
 from marey.training.bottleneck import Bottleneck, BottleneckType
 from programs import Live, run_program, run_well
-from training_loops import FILE, Trainer, kinds, query, run_epochs, walk_files
+from threads import run_in_threads
+from trace_files import run_rows
+from trainers import fit_with_lightning, train_with_transformers
+from training_loops import FILE, Trainer, analysed, kinds, run_epochs, walk_files
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.usefixtures("own_directory")
 
 ALL = ProfilerConfig(sample_rate=1.0, collect_gpu_ops=False, export_chrome_trace=False)
 
@@ -42,8 +43,14 @@ def hooks_are_removed() -> Iterator[None]:
 
 def counts(path: str = FILE) -> dict[str, int]:
     """Returns the number of calls by path, without those of modules and PyTorch."""
-    rows = query(path, "SELECT path, count FROM flame WHERE kind IN ('scope', 'step')")
+    rows = run_rows(path, "SELECT path, count FROM flame WHERE kind IN ('scope', 'step')")
     return {path: count for path, count in rows if count}
+
+
+def saved_counts(profiler: TrainingProfiler) -> dict[str, int]:
+    """Saves a profile and returns its counts."""
+    profiler.save(FILE)
+    return counts()
 
 
 def test_importing_marey_does_not_import_training() -> None:
@@ -97,63 +104,20 @@ def test_a_name_that_is_no_callback_is_an_error() -> None:
 
 def test_hugging_face_s_trainer_calls_the_callback() -> None:
     transformers = pytest.importorskip("transformers")
-
-    class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def forward(self, x: Any) -> dict[str, Any]:
-            return {"loss": self.layer(x).sum()}
-
     profiler = TrainingProfiler(ALL)
-    arguments = transformers.TrainingArguments(
-        output_dir="hf",
-        num_train_epochs=2,
-        per_device_train_batch_size=2,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
-    )
-    data = [{"x": torch.ones(4)}] * 6
-    transformers.Trainer(
-        Model(), arguments, train_dataset=data, callbacks=[profiler.callback]
-    ).train()
-    profiler.save(FILE)
-    assert counts()["epoch"] == 2
-    assert counts()["epoch/step"] == 6
+    train_with_transformers(transformers, profiler.callback)
+    found = saved_counts(profiler)
+    assert (found["epoch"], found["epoch/step"]) == (2, 6)
 
 
 @pytest.mark.filterwarnings("ignore")  # of Lightning, about data loaders without workers
 def test_lightning_s_trainer_calls_the_callback() -> None:
     lightning = pytest.importorskip("pytorch_lightning")
-
-    class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 1)
-
-        def training_step(self, batch: Any, _index: int) -> Any:
-            return self.layer(batch).sum()
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
     profiler = TrainingProfiler(ALL)
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        max_epochs=2,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir="checkpoints",
-        callbacks=[profiler.callback],
-    )
-    trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(6, 4), batch_size=2))
-    profiler.save(FILE)
-    assert counts()["epoch"] == 2
-    assert counts()["epoch/step"] == 6
+    options = {"default_root_dir": "checkpoints", "callbacks": [profiler.callback]}
+    fit_with_lightning(lightning, validates=False, **options)
+    found = saved_counts(profiler)
+    assert (found["epoch"], found["epoch/step"]) == (2, 6)
 
 
 def test_keras_s_trainer_calls_the_callback() -> None:
@@ -202,8 +166,7 @@ def test_steps_are_those_of_the_optimizer() -> None:
                 trainer.step()
             profiler.callback.on_batch_end()
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    found = counts()
+    found = saved_counts(profiler)
     assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 12, 12)
 
 
@@ -218,8 +181,7 @@ def test_batches_are_steps_after_an_epoch_in_which_no_optimizer_of_pytorch_was_u
                 pass
             profiler.callback.on_batch_end()
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    found = counts()
+    found = saved_counts(profiler)
     assert (found["epoch"], found["epoch/step"], found["epoch/step/work"]) == (3, 1 + 4 + 4, 12)
 
 
@@ -250,8 +212,7 @@ def test_step_separates_epochs_in_a_loop_without_a_trainer() -> None:
             with profiler.profile_region("work"):
                 pass
             profiler.step()
-    profiler.save(FILE)
-    assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 4
+    assert analysed(profiler).get_summary()["total_epochs"] == 4
     found = counts()
     assert found["work"] == 1  # before the first call of `step`
     assert found["epoch/step/work"] == 4
@@ -270,7 +231,7 @@ def test_an_epoch_that_is_not_drawn_records_nothing_and_has_no_hooks() -> None:
         profiler.callback.on_epoch_end()
     profiler.save(FILE)
     assert is_hooked == [True, False, False]
-    assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'work'") == [(1,)]
+    assert run_rows(FILE, "SELECT count(*) FROM spans WHERE name = 'work'") == [(1,)]
     assert ProfileAnalyzer(FILE).get_summary()["total_epochs"] == 3
 
 
@@ -296,8 +257,7 @@ def test_regions_are_decorators_and_nest_and_keep_exceptions() -> None:
     for _ in range(2):
         with pytest.raises(RuntimeError, match="failed"):
             outer()
-    profiler.save(FILE)
-    assert counts() == {"outer": 2, "outer/inner": 2}
+    assert saved_counts(profiler) == {"outer": 2, "outer/inner": 2}
 
 
 def test_a_decorator_begins_a_recording_with_each_first_call() -> None:
@@ -322,8 +282,7 @@ def test_a_region_without_a_text_as_name_is_an_error() -> None:
         profiler.profile_region(5)
     with profiler.profile_region("work"):
         pass
-    profiler.save(FILE)
-    assert counts() == {"work": 1}
+    assert saved_counts(profiler) == {"work": 1}
 
 
 def test_save_contains_what_earlier_saves_contained() -> None:
@@ -340,8 +299,7 @@ def test_save_replaces_an_earlier_file() -> None:
     profiler = TrainingProfiler(dataclasses.replace(ALL, export_chrome_trace=True))
     for expected in (2, 4):
         run_epochs(profiler, 2)
-        profiler.save(FILE)
-        assert counts()["epoch"] == expected
+        assert saved_counts(profiler)["epoch"] == expected
 
 
 def test_two_profilers_one_after_the_other_are_apart() -> None:
@@ -374,8 +332,7 @@ def test_a_file_that_cannot_be_written_keeps_the_recording() -> None:
     Path("folder.pt").mkdir()
     with pytest.raises(OSError, match=r"marey pack failed: .*folder\.pt"):
         profiler.save("folder.pt")
-    profiler.save(FILE)
-    assert counts()["epoch"] == 2
+    assert saved_counts(profiler)["epoch"] == 2
 
 
 def test_a_full_disk_leaves_the_old_files_and_a_later_save_has_all() -> None:
@@ -540,8 +497,7 @@ def test_a_session_that_the_program_ends_is_started_anew() -> None:
     run_epochs(profiler, 2)
     marey.finalize()
     run_epochs(profiler, 3)
-    profiler.save(FILE)
-    assert counts()["epoch"] == 5
+    assert saved_counts(profiler)["epoch"] == 5
 
 
 def test_a_child_process_that_is_forked_leaves_the_parent_s_recording_alone() -> None:
@@ -578,7 +534,7 @@ def test_operators_of_the_program_s_own_hooks_are_left_alone() -> None:
         assert marey.torch.is_enabled()
     finally:
         marey.torch.disable()
-    assert query(FILE, "SELECT count(*) FROM spans WHERE name = 'aten::linear'") == [(6,)]
+    assert run_rows(FILE, "SELECT count(*) FROM spans WHERE name = 'aten::linear'") == [(6,)]
 
 
 @pytest.mark.parametrize(
@@ -656,14 +612,9 @@ def test_the_first_regions_of_two_threads_start_one_session(
         with profiler.profile_region("work"):
             seen.append(len(marey._native.sessions()))
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[work] * 2)
     assert seen == [1, 1]
-    profiler.save(FILE)
-    assert counts() == {"work": 2}
+    assert saved_counts(profiler) == {"work": 2}
 
 
 def test_validation_in_an_epoch_is_counted_once() -> None:
@@ -675,8 +626,7 @@ def test_validation_in_an_epoch_is_counted_once() -> None:
         trainer.net(trainer.inputs)
         profiler.callback.on_validation_end()
         profiler.callback.on_epoch_end()
-    profiler.save(FILE)
-    analyzer = ProfileAnalyzer(FILE)
+    analyzer = analysed(profiler)
     operations = analyzer.get_top_operations(1000)
     assert {"validation", "epoch"} <= {operation["name"] for operation in operations}
     exclusive_ms = sum(operation["total_ms"] for operation in operations)

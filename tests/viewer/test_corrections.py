@@ -21,8 +21,6 @@ from viewers import SORTED_HEADING, difference, is_refusal, run_marey, run_proto
 
 msgpack = pytest.importorskip("msgpack")
 
-pytestmark = pytest.mark.usefixtures("own_directory")
-
 METADATA = "__proton_launch_metadata"
 
 

@@ -25,6 +25,11 @@ def triton() -> Any:
     return pytest.importorskip("triton.profiler.viewer")
 
 
+@pytest.fixture
+def graph() -> Graph:
+    return read("kernels")
+
+
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 @pytest.mark.parametrize("operator", ["add", "sub", "mul", "div"])
 def test_arithmetic_matches_hatchet(operator: str, left: str, right: str, triton: Any) -> None:
@@ -116,8 +121,7 @@ def test_filter_and_squash_match_hatchet(at: int, triton: Any) -> None:
     assert_same_columns(whole.squash(), theirs, labels)
 
 
-def test_a_predicate_sees_name_depth_and_every_column() -> None:
-    graph = read("kernels")
+def test_a_predicate_sees_name_depth_and_every_column(graph: Graph) -> None:
     rows = [*graph]
     assert [*rows[0]] == ["name", "depth", *graph.dataframe.columns[1:]]
     assert (rows[0]["name"], rows[0]["depth"], rows[0]["device_id"]) == ("ROOT", 0, None)
@@ -131,8 +135,7 @@ def test_a_predicate_sees_name_depth_and_every_column() -> None:
         graph.filter(lambda row: False)
 
 
-def test_filters_without_squashing_only_drop_rows() -> None:
-    graph = read("kernels")
+def test_filters_without_squashing_only_drop_rows(graph: Graph) -> None:
     rows_only = graph.filter(include="layer", threshold=100_000, metric=TIME, squash=False)
     kept = rows_only.dataframe
     assert kept["name"].tolist() == [
@@ -145,8 +148,7 @@ def test_filters_without_squashing_only_drop_rows() -> None:
     assert rows_only.squash().column(TIME)[0] < graph.column(TIME)[0]
 
 
-def test_changes_of_the_frame_take_effect() -> None:
-    graph = read("kernels")
+def test_changes_of_the_frame_take_effect(graph: Graph) -> None:
     frame = graph.dataframe
     frame["share"] = frame["bytes (inc)"] / frame["bytes (inc)"].iloc[0]
     frame["note"] = ["first"] + [None] * (len(frame) - 1)
@@ -174,8 +176,7 @@ def test_changes_of_the_frame_take_effect() -> None:
     assert math.isnan(again.column("share")[0])
 
 
-def test_derived_columns_appear_in_the_frame() -> None:
-    graph = read("kernels")
+def test_derived_columns_appear_in_the_frame(graph: Graph) -> None:
     frame = graph.dataframe
     assert graph.derive("time/ms") == ["time/ms (inc)"]
     assert graph.dataframe is frame
@@ -184,8 +185,7 @@ def test_derived_columns_appear_in_the_frame() -> None:
     assert frame["name"].tolist() == graph.column("name")
 
 
-def test_columns_and_rows_can_be_dropped() -> None:
-    graph = read("kernels")
+def test_columns_and_rows_can_be_dropped(graph: Graph) -> None:
     graph.dataframe = graph.dataframe[["name", TIME, "count"]].sort_values("count")
     assert graph.show_metric_columns() == ["count", TIME]
     by_name = read("kernels")
@@ -195,8 +195,7 @@ def test_columns_and_rows_can_be_dropped() -> None:
     assert len(by_name) == 20
 
 
-def test_after_dropping_rows_methods_use_the_squashed_graph() -> None:
-    graph = read("kernels")
+def test_after_dropping_rows_methods_use_the_squashed_graph(graph: Graph) -> None:
     whole = graph.column(TIME)[0]
     graph.dataframe = graph.dataframe[graph.dataframe["name"] != "adamw"]
     assert graph.dataframe[TIME].iloc[0] == whole
@@ -239,8 +238,9 @@ CALLS: dict[str, Callable[[Graph], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_each_call_compares_the_frame_once(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = read("kernels")
+def test_each_call_compares_the_frame_once(
+    call: str, monkeypatch: pytest.MonkeyPatch, graph: Graph
+) -> None:
     graph.dataframe["x"] = 1
     graph.derive("count")
     take_changes, taken = _frame.apply_changes, []
@@ -328,8 +328,7 @@ def test_the_index_holds_nodes() -> None:
     assert repr(root) == str(root) == "{'name': 'ROOT', 'type': 'function'}"
 
 
-def test_a_copy_is_independent() -> None:
-    graph = read("kernels")
+def test_a_copy_is_independent(graph: Graph) -> None:
     frame = graph.dataframe
     copy = graph.copy()
     copy.dataframe["x"] = 1
@@ -385,8 +384,7 @@ def test_tree_accepts_hatchets_arguments() -> None:
         graph.tree("count (inc)", rank=0)  # type: ignore[call-arg]
 
 
-def test_tree_accepts_any_depth_and_precision() -> None:
-    graph = read("kernels")
+def test_tree_accepts_any_depth_and_precision(graph: Graph) -> None:
     assert graph.tree(TIME, depth=10**30) == graph.tree(TIME)
     assert graph.tree(TIME, depth=-(10**30)) == ""
     assert graph.tree(TIME, precision=0).startswith("1593580 ROOT\n")
@@ -397,8 +395,7 @@ def test_tree_accepts_any_depth_and_precision() -> None:
     assert graph.tree([]).splitlines()[:2] == ["ROOT", "├─ step 1"]
 
 
-def test_metric_names_select_columns() -> None:
-    graph = read("kernels")
+def test_metric_names_select_columns(graph: Graph) -> None:
     for name in ("time", "Time", "total"):
         assert graph.column(name) == graph.column(TIME)
         assert graph.tree(name) == graph.tree(TIME)
@@ -428,12 +425,10 @@ def test_the_default_metric_is_gpu_time_or_the_first_inclusive() -> None:
     assert graph_of(node("ROOT", {}, node("a", {"note": "t"}))).default_metric is None
 
 
-@pytest.mark.usefixtures("own_directory")
 def test_the_default_metric_of_marey_files_is_wall_total() -> None:
-    session = marey.start("mine")
-    with marey.scope("step", metrics={"tokens": 512}), marey.scope("inner"):
+    step = marey.scope("step", metrics={"tokens": 512})
+    with marey.profile("mine"), step, marey.scope("inner"):
         pass
-    marey.finalize(session)
     graph = Graph.read("mine.hatchet")
     assert "tokens (inc)" in graph.inc_metrics
     assert graph.default_metric == "wall_total (ns)"
@@ -445,8 +440,7 @@ def test_the_default_metric_of_marey_files_is_wall_total() -> None:
     assert places == sorted(places)
 
 
-def test_warnings_point_at_the_caller() -> None:
-    graph = read("kernels")
+def test_warnings_point_at_the_caller(graph: Graph) -> None:
     devices = graph.device_info
     devices["CUDA"]["0"]["arch"] = "13"
     graph.device_info = devices
@@ -486,8 +480,7 @@ def test_a_profile_is_written_to_a_pipe_and_does_not_replace_it(tmp_path: Path) 
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
-    graph = read("kernels")
+def test_a_failed_write_leaves_no_file(tmp_path: Path, graph: Graph) -> None:
     with pytest.raises(FileNotFoundError):
         graph.to_hatchet(tmp_path / "absent" / "out.hatchet")
     (tmp_path / "folder").mkdir()

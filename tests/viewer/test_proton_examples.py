@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 from collections import deque
 from datetime import datetime, timedelta
@@ -18,9 +17,9 @@ from typing import Any, SupportsIndex
 
 import marey
 import pytest
+from programs import run_command
 from viewer_graphs import TIME, path
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from window_examples import SERVICE as SERVICE_USE
 
 ANALYSIS = """
 import proton
@@ -288,30 +287,6 @@ class ServiceWindowProfiler:
             "total_tokens_generated": total_tokens,
             "failed_requests": len(self.current_requests) - successful_requests
         })
-
-# Usage in LLM service
-profiler = ServiceWindowProfiler(window_seconds=300)
-profiler.start_window()
-
-# Process requests
-for request in incoming_requests:
-    start_time = time.time()
-    try:
-        tokens = process_llm_request(request)
-        profiler.record_request(RequestMetrics(
-            latency_ms=(time.time() - start_time) * 1000,
-            tokens_generated=len(tokens),
-            success=True
-        ))
-    except Exception as e:
-        profiler.record_request(RequestMetrics(
-            latency_ms=(time.time() - start_time) * 1000,
-            tokens_generated=0,
-            success=False
-        ))
-
-# End window with all metrics
-profiler.end_window()
 '''  # noqa: W293
 
 
@@ -325,12 +300,15 @@ def test_service_windows_with_exit_metrics(monkeypatch: pytest.MonkeyPatch) -> N
             raise RuntimeError("out of memory")
         return ["token"] * tokens
 
-    session = marey.start("service")
-    requests = [1, 2, 3, 4]
-    with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "time", clock)
-        run(SERVICE, incoming_requests=requests, process_llm_request=process_llm_request)
-    marey.finalize(session)
+    with marey.profile("service"):
+        requests = [1, 2, 3, 4]
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, "time", clock)
+            run(
+                SERVICE + SERVICE_USE,
+                incoming_requests=requests,
+                process_llm_request=process_llm_request,
+            )
 
     graph, inclusive, *_ = marey.read("service.hatchet")
     window = next(row for row in graph if row["name"] == "service_window")
@@ -471,14 +449,9 @@ def shell(commands: str) -> str:
     program = "from marey._cli import viewer; viewer()"
     viewer.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{program}' \"$@\"\n")
     viewer.chmod(0o755)
-    done = subprocess.run(
-        ["bash", "-e", "-c", commands],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PATH": f"{viewer.parent.absolute()}:{os.environ['PATH']}"},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    path = f"{viewer.parent.absolute()}:{os.environ['PATH']}"
+    done = run_command("bash", "-e", "-c", commands, PATH=path)
+    assert (done.exit_code, done.stderr) == (0, "")
     return done.stdout
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-import subprocess
 import sys
 import warnings
 from importlib.metadata import entry_points
@@ -18,17 +17,8 @@ import pytest
 from marey import _engine
 from marey.graph import Graph
 from paths import TESTS
-from programs import run_well
-from viewer_graphs import (
-    NAMES,
-    PAIRS,
-    TIME,
-    assert_same_columns,
-    graph_of,
-    node,
-    path,
-    read,
-)
+from programs import run_command, run_well
+from viewer_graphs import NAMES, PAIRS, TIME, assert_same_columns, graph_of, node, path, read
 
 pytest.importorskip("pandas")
 
@@ -463,8 +453,7 @@ WITHOUT_PANDAS = """
     """
 
 
-def test_only_the_frame_needs_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_only_the_frame_needs_pandas() -> None:
     printed = run_well(WITHOUT_PANDAS.replace("PATH", repr(str(path("kernels")))))
     assert printed.startswith("1593580.000 ROOT\n")
     assert printed.endswith("pandas is not there\n")
@@ -483,21 +472,9 @@ def test_the_viewers_command_runs() -> None:
     (script,) = entry_points(group="console_scripts", name="marey-viewer")
     assert script.value == "marey._cli:viewer"
     run = "from marey._cli import viewer; viewer()"
-    arguments = ["-m", "time/ms", "-d", "1", str(path("kernels"))]
-    done = subprocess.run(
-        [sys.executable, "-c", run, *arguments], capture_output=True, text=True, timeout=60
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (
-        0,
-        "1.594 ROOT\n\n",
-        "nodes hidden by --depth: 19\n",
-    )
+    done = run_command(sys.executable, "-c", run, "-m", "time/ms", "-d", 1, path("kernels"))
+    assert done == (0, "1.594 ROOT\n\n", "nodes hidden by --depth: 19\n")
     main = "from marey import viewer; viewer.main()"
-    failed = subprocess.run(
-        [sys.executable, "-c", main, "-m", "time", "absent.hatchet"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert failed.returncode == 2
+    failed = run_command(sys.executable, "-c", main, "-m", "time", "absent.hatchet")
+    assert failed.exit_code == 2
     assert failed.stderr.startswith("error: cannot read `absent.hatchet`")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from paths import DATA
+from programs import marey_stdout
 
 KERNELS = DATA / "viewer" / "kernels.hatchet"
 VIEW = [sys.executable, "-m", "marey", "view", "-m", "time/ms"]
@@ -55,8 +56,7 @@ def test_no_color_keeps_the_bars() -> None:
 
 @pytest.mark.parametrize("layout", ["lines", "table"])
 def test_a_pipe_gets_no_bars_and_no_colours(layout: str) -> None:
-    command = [*VIEW, "--layout", layout, str(KERNELS)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = marey_stdout("view", "-m", "time/ms", "--layout", layout, KERNELS)
     assert "█" not in shown
     assert "\x1b" not in shown
 

@@ -21,10 +21,9 @@ import pytest
 import window_examples
 from gpu_programs import read_kernels, run
 from marey.windows import LLMInferenceProfiler, RequestMetrics, ServiceWindowProfiler
-from profiles import counts, tree
-from window_files import node, paths, shorten, total, until
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from profiles import counts, record_scope, tree
+from programs import until
+from window_files import node, paths, shorten, total
 
 
 @pytest.fixture(autouse=True)
@@ -218,8 +217,7 @@ def test_continuous_profiling_with_alerts() -> None:
 
 class Loss:
     def backward(self) -> None:
-        with marey.scope("backward"):
-            pass
+        record_scope("backward")
 
 
 def test_phases_of_training() -> None:

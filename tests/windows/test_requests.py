@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import os
-import threading
 from pathlib import Path
 
 import marey
@@ -14,22 +13,26 @@ import pytest
 from marey.windows import LLMInferenceProfiler, RequestMetrics, ServiceWindowProfiler
 from marey.windows.sketch import Sketch
 from profiles import tree, walk
-from programs import run_well
-from window_files import node, paths, total, until
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from programs import run_well, until
+from window_files import call_on_threads, node, paths, total
 
 
-def test_a_window_has_the_metrics_of_its_requests() -> None:
+@pytest.fixture
+def service() -> ServiceWindowProfiler:
+    """A profiler whose first window is open and does not end by itself."""
+    service = ServiceWindowProfiler(300)
+    service.start_window()
+    return service
+
+
+def test_a_window_has_the_metrics_of_its_requests(service: ServiceWindowProfiler) -> None:
     numpy = pytest.importorskip("numpy")
     latencies = [3.0 * 1.05**number for number in range(100)]
-    profiler = ServiceWindowProfiler(300)
-    profiler.start_window()
     for number, latency_ms in enumerate(latencies):
-        profiler.record_request(RequestMetrics(latency_ms, number, number % 4 != 0))
-    assert [request.tokens_generated for request in profiler.current_requests] == [*range(100)]
-    profiler.end_window()
-    (window,) = profiler.windows
+        service.record_request(RequestMetrics(latency_ms, number, number % 4 != 0))
+    assert [request.tokens_generated for request in service.current_requests] == [*range(100)]
+    service.end_window()
+    (window,) = service.windows
     metrics = node(window.path, "service_window")
     assert metrics["total_requests"] == 100
     assert metrics["total_tokens_generated"] == sum(range(100))
@@ -48,11 +51,9 @@ def test_a_window_has_the_metrics_of_its_requests() -> None:
     assert window.metrics["p99_latency_ms"] == metrics["p99_latency_ms"]
 
 
-def test_a_window_without_requests_says_so() -> None:
-    profiler = ServiceWindowProfiler()
-    profiler.start_window()
-    profiler.end_window()
-    metrics = node(profiler.windows[0].path, "service_window")
+def test_a_window_without_requests_says_so(service: ServiceWindowProfiler) -> None:
+    service.end_window()
+    metrics = node(service.windows[0].path, "service_window")
     assert metrics["requests_count"] == metrics["total_requests"] == 0
     assert "p50_latency_ms" not in metrics
 
@@ -60,25 +61,14 @@ def test_a_window_without_requests_says_so() -> None:
 def test_each_request_is_in_exactly_one_window() -> None:
     profiler = ServiceWindowProfiler(0.02)
     profiler.start_window()
-    is_over = threading.Event()
-    recorded = [0] * 3
-
-    def serve(number: int) -> None:
-        while not is_over.is_set():
-            profiler.record_request(RequestMetrics(1.5, 2, True))
-            recorded[number] += 1
-
-    threads = [threading.Thread(target=serve, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(profiler.windows) >= 6)
-    is_over.set()
-    for thread in threads:
-        thread.join()
+    recorded = call_on_threads(
+        lambda: profiler.record_request(RequestMetrics(1.5, 2, True)),
+        lambda: len(profiler.windows) >= 6,
+    )
     profiler.end_window()
     files = paths(profiler.windows)
-    assert total(files, "service_window", "total_requests") == sum(recorded)
-    assert total(files, "service_window", "total_tokens_generated") == 2 * sum(recorded)
+    assert total(files, "service_window", "total_requests") == recorded
+    assert total(files, "service_window", "total_tokens_generated") == 2 * recorded
 
 
 @pytest.mark.parametrize(
@@ -91,17 +81,15 @@ def test_each_request_is_in_exactly_one_window() -> None:
     ],
 )
 def test_a_request_that_cannot_be_is_refused_and_the_others_stay(
-    request_: RequestMetrics, message: str
+    service: ServiceWindowProfiler, request_: RequestMetrics, message: str
 ) -> None:
-    profiler = ServiceWindowProfiler()
-    profiler.start_window()
-    profiler.record_request(RequestMetrics(1, 1, True))
+    service.record_request(RequestMetrics(1, 1, True))
     with pytest.raises(ValueError, match=message):
-        profiler.record_request(request_)
-    profiler.end_window()
-    assert profiler.windows[0].metrics["total_requests"] == 1
+        service.record_request(request_)
+    service.end_window()
+    assert service.windows[0].metrics["total_requests"] == 1
     with pytest.raises(TypeError, match="takes a RequestMetrics, not 5"):
-        profiler.record_request(5)  # type: ignore[arg-type]
+        service.record_request(5)  # type: ignore[arg-type]
 
 
 def test_a_request_outside_of_windows_is_in_none() -> None:
@@ -132,14 +120,12 @@ def test_a_window_has_its_metrics_whatever_scope_is_open() -> None:
         assert found["metrics"]["total_requests"] == window.metrics["total_requests"]
 
 
-def test_a_second_start_loses_no_request() -> None:
-    profiler = ServiceWindowProfiler()
-    profiler.start_window()
-    profiler.record_request(RequestMetrics(1, 1, True))
+def test_a_second_start_loses_no_request(service: ServiceWindowProfiler) -> None:
+    service.record_request(RequestMetrics(1, 1, True))
     with pytest.raises(RuntimeError, match="window 0 is open already"):
-        profiler.start_window()
-    profiler.end_window()
-    assert profiler.windows[0].metrics["total_requests"] == 1
+        service.start_window()
+    service.end_window()
+    assert service.windows[0].metrics["total_requests"] == 1
 
 
 def test_percentiles_of_a_sketch_are_those_of_numpy_within_a_64th() -> None:

@@ -6,7 +6,8 @@ import itertools
 import math
 import os
 import signal
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,38 +26,39 @@ from marey.windows import (
     retention,
     rotation,
 )
-from programs import Live, marey_command, run_program, run_well, write_program
-from window_files import paths, total, until
+from profiles import record_scope
+from programs import Live, marey_command, run_program, run_well, until, write_program
+from window_files import call_on_threads, paths, total
 
-pytestmark = pytest.mark.usefixtures("own_directory")
+
+@contextmanager
+def unwritable() -> Iterator[None]:
+    """Puts a file where the folder of the windows is."""
+    os.rename("profiles", "elsewhere")
+    Path("profiles").touch()
+    yield
+    os.remove("profiles")
+    os.mkdir("profiles")
+
+
+@pytest.fixture
+def profiler() -> TimeWindowProfiler:
+    """A profiler whose first window is open and does not end by itself."""
+    profiler = TimeWindowProfiler(300)
+    profiler.start_window()
+    return profiler
 
 
 def test_each_scope_is_in_exactly_one_window() -> None:
     profiler = TimeWindowProfiler(0.02)
     profiler.start_window()
-    is_over = threading.Event()
-    entered = [0] * 3
-
-    def work(number: int) -> None:
-        while not is_over.is_set():
-            with marey.scope("request"):
-                entered[number] += 1
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(profiler.windows) >= 8)
-    is_over.set()
-    for thread in threads:
-        thread.join()
+    entered = call_on_threads(lambda: record_scope("request"), lambda: len(profiler.windows) >= 8)
     profiler.end_window()
-    assert total(paths(profiler.windows), "request") == sum(entered)
+    assert total(paths(profiler.windows), "request") == entered
     assert len(profiler.windows) == profiler.window_count >= 9
 
 
-def test_a_window_begins_where_the_one_before_has_ended() -> None:
-    profiler = TimeWindowProfiler(300)
-    profiler.start_window()
+def test_a_window_begins_where_the_one_before_has_ended(profiler: TimeWindowProfiler) -> None:
     for _ in range(3):
         profiler.rotate_profile()
     profiler.end_window()
@@ -83,9 +85,7 @@ def test_no_event_loop_and_no_listed_thread_ends_the_windows() -> None:
     assert output == "False 1 False\n"
 
 
-def test_a_rotation_by_hand_restarts_the_period() -> None:
-    profiler = TimeWindowProfiler(300)
-    profiler.start_window()
+def test_a_rotation_by_hand_restarts_the_period(profiler: TimeWindowProfiler) -> None:
     timer = profiler._windows._timer
     assert timer is not None
     restarts = timer.restarts
@@ -160,8 +160,7 @@ def test_ranks_do_not_share_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     profiler = TimeWindowProfiler(300)
     profiler.start_window()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     profiler.end_window()
     (path,) = paths(profiler.windows)
     assert "profile_window.rank3_0_" in path
@@ -265,13 +264,10 @@ def test_an_end_without_a_start_is_an_error_that_says_so() -> None:
             end()
 
 
-def test_a_second_start_is_an_error_and_the_window_goes_on() -> None:
-    profiler = TimeWindowProfiler()
-    profiler.start_window()
+def test_a_second_start_is_an_error_and_the_window_goes_on(profiler: TimeWindowProfiler) -> None:
     with pytest.raises(RuntimeError, match="TimeWindowProfiler: window 0 is open already"):
         profiler.start_window()
-    with marey.scope("step"):
-        pass
+    record_scope("step")
     profiler.end_window()
     assert total(paths(profiler.windows), "step") == 1
 
@@ -280,17 +276,14 @@ def test_a_profiler_can_be_started_again() -> None:
     profiler = TimeWindowProfiler()
     for _ in range(2):
         profiler.start_window()
-        with marey.scope("step"):
-            pass
+        record_scope("step")
         profiler.end_window()
     assert [window.number for window in profiler.windows] == [0, 1]
     assert [total([path], "step") for path in paths(profiler.windows)] == [1, 1]
     assert len(os.listdir("profiles")) == 2
 
 
-def test_an_exception_in_a_scope_leaves_the_window_whole() -> None:
-    profiler = TimeWindowProfiler()
-    profiler.start_window()
+def test_an_exception_in_a_scope_leaves_the_window_whole(profiler: TimeWindowProfiler) -> None:
     with pytest.raises(ZeroDivisionError), marey.scope("step"):
         1 / 0  # noqa: B018
     profiler.end_window()
@@ -305,24 +298,17 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         LLMInferenceProfiler(profile_dir="file/profiles")
 
 
-def test_what_cannot_be_written_is_kept_and_written_later() -> None:
-    profiler = TimeWindowProfiler()
-    profiler.start_window()
-    with marey.scope("step"):
-        pass
-    os.rename("profiles", "elsewhere")
-    Path("profiles").touch()
-    with pytest.raises(OSError, match=r"window 0 is not written and stays in memory: .*profiles"):
-        profiler.rotate_profile()
-    with marey.scope("step"):
-        pass
-    with pytest.raises(OSError, match="window 1 is not written"):
-        profiler.end_window()
-    assert profiler.windows == []
-    os.remove("profiles")
-    os.mkdir("profiles")
-    with marey.scope("step"):
-        pass
+def test_what_cannot_be_written_is_kept_and_written_later(profiler: TimeWindowProfiler) -> None:
+    record_scope("step")
+    unwritten = r"window 0 is not written and stays in memory: .*profiles"
+    with unwritable():
+        with pytest.raises(OSError, match=unwritten):
+            profiler.rotate_profile()
+        record_scope("step")
+        with pytest.raises(OSError, match="window 1 is not written"):
+            profiler.end_window()
+        assert profiler.windows == []
+    record_scope("step")
     profiler.end_window()
     assert [total([path], "step") for path in paths(profiler.windows)] == [1, 1, 1]
     assert len(os.listdir("profiles")) == 3
@@ -392,31 +378,23 @@ def test_windows_end_at_multiples_of_their_length_after_the_first_began(
 def test_windows_go_on_by_themselves_after_an_end_that_could_not_be_written() -> None:
     profiler = TimeWindowProfiler(0.02)
     profiler.start_window()
-    os.rename("profiles", "elsewhere")
-    Path("profiles").touch()
-    with pytest.raises(OSError, match="is not written"):
+    with unwritable(), pytest.raises(OSError, match="is not written"):
         profiler.end_window()
-    os.remove("profiles")
-    os.mkdir("profiles")
     until(lambda: profiler.windows)
     profiler.end_window()
 
 
 def test_memory_is_limited_while_nothing_can_be_written(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    profiler: TimeWindowProfiler,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(rotation, "MAX_UNWRITTEN", 3)
-    profiler = TimeWindowProfiler()
-    profiler.start_window()
-    os.rename("profiles", "elsewhere")
-    Path("profiles").touch()
-    for _ in range(5):
-        with marey.scope("step"):
-            pass
-        with pytest.raises(OSError, match="is not written"):
-            profiler.rotate_profile()
-    os.remove("profiles")
-    os.mkdir("profiles")
+    with unwritable():
+        for _ in range(5):
+            record_scope("step")
+            with pytest.raises(OSError, match="is not written"):
+                profiler.rotate_profile()
     profiler.end_window()
     assert [window.number for window in profiler.windows] == [2, 3, 4, 5]
     assert total(paths(profiler.windows), "step") == 3
@@ -569,11 +547,8 @@ def test_sigterm_leaves_the_open_window_on_disk() -> None:
     assert total([f"profiles/{names[1]}"], "before") == 1
 
 
-def test_finalize_of_all_sessions_ends_the_windows() -> None:
-    profiler = TimeWindowProfiler()
-    profiler.start_window()
-    with marey.scope("step"):
-        pass
+def test_finalize_of_all_sessions_ends_the_windows(profiler: TimeWindowProfiler) -> None:
+    record_scope("step")
     marey.finalize()
     profiler.rotate_profile()
     assert not profiler.profiling
@@ -611,17 +586,14 @@ def test_a_forked_child_leaves_the_windows_to_its_parent() -> None:
 
 
 def test_other_sessions_go_on() -> None:
-    session = marey.start("all")
-    profiler = TimeWindowProfiler()
-    profiler.start_window()
-    for _ in range(2):
-        with marey.scope("step"):
-            pass
-        profiler.rotate_profile()
-    profiler.end_window()
-    with marey.scope("step"):
-        pass
-    marey.finalize(session)
+    with marey.profile("all"):
+        profiler = TimeWindowProfiler()
+        profiler.start_window()
+        for _ in range(2):
+            record_scope("step")
+            profiler.rotate_profile()
+        profiler.end_window()
+        record_scope("step")
     assert total(["all.hatchet"], "step") == 3
     assert total(paths(profiler.windows), "step") == 2
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from programs import write_program
+from programs import Outcome, marey_command, run_marey, write_program
 from window_files import total
 
 PROGRAM = """
@@ -33,24 +32,14 @@ PROGRAM = """
 """
 
 
-@pytest.fixture(autouse=True)
-def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def run(*options: str, source: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+def run(*options: str, source: str = PROGRAM) -> Outcome:
+    """Runs a program, which must succeed, under the command."""
     write_program(source)
-    return subprocess.run(
-        [sys.executable, "-m", "marey", "run", "--no-torch", *options, "program.py"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run_marey("run", "--no-torch", *options, "program.py")
 
 
 def test_windows_together_have_all_of_the_program() -> None:
     done = run("--window", "50ms")
-    assert done.returncode == 0, done.stderr
     steps, threads, has_engine = done.stdout.split()
     assert (threads, has_engine) == ("1", "False")
     files = sorted(Path().glob("*.hatchet"))
@@ -66,7 +55,6 @@ def test_windows_together_have_all_of_the_program() -> None:
 
 def test_only_the_windows_to_keep_stay() -> None:
     done = run("--window", "20ms", "--keep", "3", "-o", "out.hatchet_msgpack")
-    assert done.returncode == 0, done.stderr
     names = os.listdir()
     assert len([name for name in names if name.endswith(".hatchet_msgpack")]) == 3
     assert "marey: wrote 3 windows, out.window_" in done.stderr
@@ -75,7 +63,6 @@ def test_only_the_windows_to_keep_stay() -> None:
 def test_windows_of_an_earlier_run_are_renamed() -> None:
     Path("program.window_0.hatchet").write_text("earlier")
     done = run("--window", "1h", source="print(1)")
-    assert done.returncode == 0, done.stderr
     assert Path("program.window_0.1.hatchet").read_text() == "earlier"
     assert "marey: wrote program.window_0.hatchet; see one with" in done.stderr
 
@@ -85,7 +72,6 @@ def test_an_alert_is_a_line_on_stderr() -> None:
         "print(", "while windows() < 11: step(2000)\n    print(", 1
     )
     done = run("--window", "50ms", "--alert", "step_time.p50>+200%, kernels", source=source)
-    assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if "step_time.p50" in line]
     assert lines
     assert lines[0].startswith("marey: window ")
@@ -96,7 +82,7 @@ def test_an_alert_is_a_line_on_stderr() -> None:
 
 
 def test_child_processes_have_windows_of_their_own() -> None:
-    done = run(
+    run(
         "--window",
         "1h",
         source="""
@@ -104,7 +90,6 @@ def test_child_processes_have_windows_of_their_own() -> None:
         subprocess.run([sys.executable, "-c", "import marey\\nwith marey.scope('c'): pass"])
         """,
     )
-    assert done.returncode == 0, done.stderr
     names = sorted(os.listdir())
     assert "program.window_0.hatchet" in names
     (child,) = [name for name in names if name.endswith(".window_0.hatchet") and name[8].isdigit()]
@@ -112,16 +97,16 @@ def test_child_processes_have_windows_of_their_own() -> None:
 
 
 def test_a_program_that_fails_has_its_windows() -> None:
-    done = run("--window", "1h", source="import marey\nwith marey.scope('s'): 1 / 0")
-    assert done.returncode == 1
+    write_program("import marey\nwith marey.scope('s'): 1 / 0")
+    done = marey_command("run", "--no-torch", "--window", "1h", "program.py")
+    assert done.exit_code == 1
     assert "ZeroDivisionError" in done.stderr
     assert total(["program.window_0.hatchet"], "s") == 1
 
 
 def test_ranks_have_windows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "2")
-    done = run("--window", "1h", source="import marey\nwith marey.scope('s'): pass")
-    assert done.returncode == 0, done.stderr
+    run("--window", "1h", source="import marey\nwith marey.scope('s'): pass")
     assert total(["program.rank2.window_0.hatchet"], "s") == 1
 
 
@@ -143,13 +128,8 @@ def test_ranks_have_windows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_options_that_cannot_be_are_refused(options: list[str], reason: str) -> None:
     write_program("print(1)")
-    done = subprocess.run(
-        [sys.executable, "-m", "marey", "run", *options, "program.py"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 2
+    done = marey_command("run", *options, "program.py")
+    assert done.exit_code == 2
     assert reason in done.stderr
     assert done.stdout == ""
 
@@ -157,6 +137,5 @@ def test_options_that_cannot_be_are_refused(options: list[str], reason: str) -> 
 def test_a_project_sets_the_windows() -> None:
     pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
     Path("pyproject.toml").write_text('[tool.marey]\nwindow = "1h"\nkeep = "2"\nalert = "steps"\n')
-    done = run(source="print(1)")
-    assert done.returncode == 0, done.stderr
+    run(source="print(1)")
     assert Path("program.window_0.hatchet").exists()

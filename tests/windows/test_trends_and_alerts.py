@@ -28,9 +28,8 @@ from marey.windows.alert import Condition
 from marey.windows.robust import Baseline
 from marey.windows.summary import summarize
 from marey.windows.watch import Watch
-from window_files import until
-
-pytestmark = pytest.mark.usefixtures("own_directory")
+from profiles import record_scope
+from programs import until
 
 # As docs/windows.md states it.
 FALSE_ALARM_RATE = 0.01
@@ -48,8 +47,7 @@ def test_trends_are_a_table_over_the_windows_that_are_kept() -> None:
     profiler.start_new_window()
     for number in range(5):
         step(1)
-        with marey.scope("request"):
-            pass
+        record_scope("request")
         if number > 2:
             profiler.record_request(RequestMetrics(number, 1, True))
         profiler.start_new_window()
@@ -171,15 +169,13 @@ def test_recent_profiles_are_the_last_ones() -> None:
         profiler.get_recent_profiles(-1)
 
 
-def monitored(profiler: ContinuousProfiler, works: list[int]) -> list[dict[str, Any]]:
-    """Runs a window for each amount of work and returns its metrics."""
+def run_windows(profiler: ContinuousProfiler, works: list[int]) -> None:
+    """Runs a window for each amount of work, and leaves the next one open."""
     profiler.start()
     for work in works:
         for _ in range(5):
             step(work)
         profiler._windows.rotate()
-    profiler.stop()
-    return list(profiler.performance_history)
 
 
 def test_a_slow_window_calls_back_on_a_thread_of_its_own() -> None:
@@ -189,10 +185,11 @@ def test_a_slow_window_calls_back_on_a_thread_of_its_own() -> None:
         called.append((metrics, threading.get_ident()))
 
     profiler = ContinuousProfiler(300, alert, alerts=["step_time.p50>+100%"])
-    history = monitored(profiler, [10] * 8 + [1000])
+    run_windows(profiler, [10] * 8 + [1000])
+    profiler.stop()
     ((metrics, thread),) = called
     assert thread != threading.get_ident()
-    assert metrics is history[8]
+    assert metrics is profiler.performance_history[8]
     assert os.path.exists(metrics["profile_path"])
     (found,) = metrics["alerts"]
     assert found.metric == "step_time.p50"
@@ -214,11 +211,7 @@ def test_a_callback_that_blocks_or_raises_disturbs_nothing(
         raise OSError("no pager")
 
     profiler = ContinuousProfiler(300, alert, alerts=["step_time.p50>+100%"])
-    profiler.start()
-    for work in [10] * 6 + [1000] + [10] * 3:
-        for _ in range(5):
-            step(work)
-        profiler._windows.rotate()
+    run_windows(profiler, [10] * 6 + [1000] + [10] * 3)
     assert entered.wait(60)
     assert len(profiler.windows) == 10
     may_go.set()
@@ -234,11 +227,7 @@ def test_a_callback_may_stop_the_recording() -> None:
         stopped.set()
 
     profiler = ContinuousProfiler(300, alert, alerts=["step_time.p50>+100%"])
-    profiler.start()
-    for work in [10] * 6 + [1000]:
-        for _ in range(5):
-            step(work)
-        profiler._windows.rotate()
+    run_windows(profiler, [10] * 6 + [1000])
     assert stopped.wait(5)
     assert profiler._windows.open is None
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from analyses import (
-    Event,
-    gpu_span,
-    host_span,
-    kernel,
-    launch,
-    make_run,
-    open_run,
-    recorded_trace,
-    step,
-)
+from analyses import Event, gpu_span, host_span, kernel, launch, make_run, recorded_run, step
 from rules import check_no_findings_without_data, findings_of, severities
+
+RULE = "cpu_gpu_sync"
 
 
 def call(name: str, start: float, duration: float, correlation: int | None = None) -> Event:
@@ -52,8 +42,8 @@ WAITS: list[Event] = [
 ]
 
 
-def test_waits_are_attributed_to_operators(tmp_path: Path) -> None:
-    item, event = findings_of(make_run(tmp_path, WAITS), "cpu_gpu_sync")
+def test_waits_are_attributed_to_operators() -> None:
+    item, event = findings_of(make_run(WAITS), RULE)
     assert (item["subject"], item["severity"]) == ("step/aten::item", "high")
     assert item["impact_nanos"] == 150_000
     assert item["impact_percent"] == pytest.approx(30)
@@ -64,9 +54,9 @@ def test_waits_are_attributed_to_operators(tmp_path: Path) -> None:
     assert (event["subject"], event["impact_nanos"], event["severity"]) == ("step", 40_000, "low")
 
 
-def test_the_gain_is_limited_by_the_idle_time(tmp_path: Path) -> None:
+def test_the_gain_is_limited_by_the_idle_time() -> None:
     busy = [launch(99, 5), kernel(99, 0, 900, stream=8)]
-    item, event = findings_of(make_run(tmp_path, [*WAITS, *busy]), "cpu_gpu_sync")
+    item, event = findings_of(make_run([*WAITS, *busy]), RULE)
     assert (item["impact_nanos"], item["gain_nanos"]) == (150_000, 50_000)
     assert event["gain_nanos"] == 40_000
 
@@ -88,60 +78,55 @@ def test_the_gain_is_limited_by_the_idle_time(tmp_path: Path) -> None:
         ("cudaStreamWaitEvent", None, False),
     ],
 )
-def test_calls_that_count_as_waits(
-    tmp_path: Path, name: str, copied: str | None, waits: bool
-) -> None:
+def test_calls_that_count_as_waits(name: str, copied: str | None, waits: bool) -> None:
     events = [step(0, 0, 100), call(name, 10, 50, 1)]
     if copied is not None:
         events.append(copy(1, 20, 2, copied))
-    assert [
-        row["impact_nanos"] for row in findings_of(make_run(tmp_path, events), "cpu_gpu_sync")
-    ] == ([50_000] if waits else [])
+    assert [row["impact_nanos"] for row in findings_of(make_run(events), RULE)] == (
+        [50_000] if waits else []
+    )
 
 
-def test_the_profilers_own_last_wait_is_ignored(tmp_path: Path) -> None:
+def test_the_profilers_own_last_wait_is_ignored() -> None:
     end = call("cudaDeviceSynchronize", 1001, 500)
     after = call("cudaStreamSynchronize", 1600, 500)
-    assert len(findings_of(make_run(tmp_path, [*WAITS, end, after]), "cpu_gpu_sync")) == 2
+    assert len(findings_of(make_run([*WAITS, end, after]), RULE)) == 2
     # Without steps: the one in the middle counts.
-    (tmp_path / "no_steps").mkdir()
     middle = call("cudaDeviceSynchronize", 100, 100)
-    run = make_run(tmp_path / "no_steps", [launch(1, 0), kernel(1, 5, 190), middle, end])
-    (row,) = findings_of(run, "cpu_gpu_sync")
+    run = make_run([launch(1, 0), kernel(1, 5, 190), middle, end])
+    (row,) = findings_of(run, RULE)
     assert (row["subject"], row["impact_nanos"]) == ("cudaDeviceSynchronize", 100_000)
 
 
-def test_time_before_the_first_step_is_ignored(tmp_path: Path) -> None:
+def test_time_before_the_first_step_is_ignored() -> None:
     wait = "cudaStreamSynchronize"
     (row,) = findings_of(
-        make_run(tmp_path, [call(wait, 0, 90), step(0, 100, 900), call(wait, 200, 60)]),
+        make_run([call(wait, 0, 90), step(0, 100, 900), call(wait, 200, 60)]),
         "cpu_gpu_sync",
     )
     assert (row["impact_nanos"], row["subject"]) == (60_000, "step")
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, WAITS)
-    assert severities(run, "cpu_gpu_sync", high_percent=30.0) == ["medium", "low"]
-    assert severities(run, "cpu_gpu_sync", medium_percent=7.0) == ["high", "medium"]
-    assert severities(run, "cpu_gpu_sync", min_percent=9.0) == ["high"]
-    assert severities(run, "cpu_gpu_sync", min_percent=31.0) == []
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(WAITS)
+    assert severities(run, RULE, high_percent=30.0) == ["medium", "low"]
+    assert severities(run, RULE, medium_percent=7.0) == ["high", "medium"]
+    assert severities(run, RULE, min_percent=9.0) == ["high"]
+    assert severities(run, RULE, min_percent=31.0) == []
 
 
 def test_findings_of_recorded_traces() -> None:
     # A step that does little but wait for an event and for is_nonzero().
-    event, item = findings_of(open_run(recorded_trace("cuda-event-sync")), "cpu_gpu_sync")
+    event, item = findings_of(recorded_run("cuda-event-sync"), RULE)
     assert (event["subject"], event["call"]) == ("step", "cudaEventSynchronize")
     assert (event["impact_nanos"], event["syncs_per_step"]) == (42_000, 2)
     assert item["subject"] == "step/aten::is_nonzero/aten::item/aten::_local_scalar_dense"
     assert item["impact_nanos"] == 35_000  # of the copy, and of the stream after it
     # 24 waits for events take 79 µs in all; and a profiler's own.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), "cpu_gpu_sync") == []
-    assert (
-        findings_of(open_run(recorded_trace("mi250-rocm")), "cpu_gpu_sync", min_percent=0.0) == []
-    )
-    assert findings_of(open_run(recorded_trace("triton-kernel-args")), "cpu_gpu_sync") == []
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
+    assert findings_of(recorded_run("mi250-rocm"), RULE, min_percent=0.0) == []
+    assert findings_of(recorded_run("triton-kernel-args"), RULE) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, "cpu_gpu_sync")
+def test_no_findings_without_data() -> None:
+    check_no_findings_without_data(RULE)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from analyses import Event, gpu_span, host_span, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, host_span, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "exposed_communication"
@@ -24,8 +22,8 @@ def exposed(share: float, *, steps: bool = True, device: int = 0) -> list[Event]
     return events
 
 
-def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
-    [row] = findings_of(make_run(tmp_path, exposed(300)), RULE)
+def test_findings_match_hand_computed_values() -> None:
+    [row] = findings_of(make_run(exposed(300)), RULE)
     assert row["subject"] == "device 0"
     assert row["severity"] == "medium"  # not above 30 %
     assert row["impact_nanos"] == row["gain_nanos"] == 300_000
@@ -37,35 +35,35 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     assert row["step_count"] == 2
 
 
-def test_without_steps_shares_refer_to_the_recording(tmp_path: Path) -> None:
+def test_without_steps_shares_refer_to_the_recording() -> None:
     # From the first activity to the last, as one.
-    [row] = findings_of(make_run(tmp_path, exposed(300, steps=False)), RULE)
+    [row] = findings_of(make_run(exposed(300, steps=False)), RULE)
     assert row["impact_nanos"] == 600_000
     assert row["impact_percent"] == pytest.approx(30)
     assert row["step_count"] == 0
 
 
-def test_hidden_communication_is_no_finding(tmp_path: Path) -> None:
-    assert findings_of(make_run(tmp_path, exposed(0)), RULE) == []
+def test_hidden_communication_is_no_finding() -> None:
+    assert findings_of(make_run(exposed(0)), RULE) == []
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, exposed(300))
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(exposed(300))
     assert [row["severity"] for row in findings_of(run, RULE, high_percent=29)] == ["high"]
     assert [row["severity"] for row in findings_of(run, RULE, medium_percent=31)] == ["low"]
     assert findings_of(run, RULE, min_percent=31) == []
-    run = make_run(tmp_path, exposed(10))  # 1 %
+    run = make_run(exposed(10))  # 1 %
     assert findings_of(run, RULE) == []
     assert [row["severity"] for row in findings_of(run, RULE, min_percent=0.5)] == ["low"]
 
 
-def test_communication_outside_of_steps_is_ignored(tmp_path: Path) -> None:
+def test_communication_outside_of_steps_is_ignored() -> None:
     events = [*exposed(0), gpu_span(REDUCE, 3000, 900)]
-    assert findings_of(make_run(tmp_path, events), RULE) == []
+    assert findings_of(make_run(events), RULE) == []
 
 
-def test_only_the_five_worst_devices_are_reported(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *[exposed(100 + 10 * rank) for rank in range(6)])
+def test_only_the_five_worst_devices_are_reported() -> None:
+    run = make_run(*[exposed(100 + 10 * rank) for rank in range(6)])
     answer = findings_of(run, RULE)
     assert [row["rank"] for row in answer] == [5, 4, 3, 2, 1]
     assert [row["impact_nanos"] for row in answer] == [150e3, 140e3, 130e3, 120e3, 110e3]
@@ -73,15 +71,15 @@ def test_only_the_five_worst_devices_are_reported(tmp_path: Path) -> None:
 
 def test_findings_of_recorded_traces() -> None:
     # 5.9 % of the steps: 39.6 ms of 667 ms.
-    [row] = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
+    [row] = findings_of(recorded_run("a100-nccl"), RULE)
     assert row["severity"] == "low"
     assert row["impact_nanos"] == pytest.approx(13_186_489.33, abs=0.01)
     assert row["impact_percent"] == pytest.approx(5.9289, abs=1e-4)
     # One device, no communication.
-    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), RULE) == []
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+    assert findings_of(recorded_run("critical-path-alexnet"), RULE) == []
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(make_run(tmp_path, [host_span("op", 0, 0)]), RULE) == []
-    assert findings_of(make_run(tmp_path, [step(0, 0, 0), gpu_span(REDUCE, 0, 0)]), RULE) == []
+def test_no_findings_without_data() -> None:
+    assert findings_of(make_run([host_span("op", 0, 0)]), RULE) == []
+    assert findings_of(make_run([step(0, 0, 0), gpu_span(REDUCE, 0, 0)]), RULE) == []

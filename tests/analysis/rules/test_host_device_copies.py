@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from analyses import (
     Event,
@@ -12,11 +10,13 @@ from analyses import (
     kernel,
     launch,
     make_run,
-    open_run,
-    recorded_trace,
+    recorded_run,
     step,
+    values,
 )
 from rules import check_no_findings_without_data, findings_of, severities
+
+RULE = "host_device_copies"
 
 
 def copy(number: int, start: float, duration: float, name: str, **more: int) -> Event:
@@ -47,8 +47,8 @@ COPIES: list[Event] = [
 ]
 
 
-def test_exposed_copies_are_a_finding_for_each_direction(tmp_path: Path) -> None:
-    into, back = findings_of(make_run(tmp_path, COPIES), "host_device_copies")
+def test_exposed_copies_are_a_finding_for_each_direction() -> None:
+    into, back = findings_of(make_run(COPIES), RULE)
     assert (into["subject"], into["severity"]) == ("host to device", "medium")
     assert into["confidence"] == "measured"
     assert into["impact_nanos"] == into["gain_nanos"] == 200_000
@@ -62,22 +62,17 @@ def test_exposed_copies_are_a_finding_for_each_direction(tmp_path: Path) -> None
     assert (back["pageable_bytes"], back["copied_bytes"]) == (0, 50_000)
 
 
-def test_a_kernel_of_another_device_hides_nothing(tmp_path: Path) -> None:
+def test_a_kernel_of_another_device_hides_nothing() -> None:
     events = [*COPIES, kernel(6, 0, 900, device=1)]
-    assert [
-        row["impact_nanos"] for row in findings_of(make_run(tmp_path, events), "host_device_copies")
-    ] == [
-        200_000,
-        30_000,
-    ]
-    (tmp_path / "same").mkdir()
+    found = findings_of(make_run(events), RULE)
+    assert values(found, "impact_nanos") == [200_000, 30_000]
     events = [*COPIES, kernel(6, 0, 900, stream=10)]
-    assert findings_of(make_run(tmp_path / "same", events), "host_device_copies") == []
+    assert findings_of(make_run(events), RULE) == []
 
 
-def test_devices_are_not_mixed(tmp_path: Path) -> None:
+def test_devices_are_not_mixed() -> None:
     other = copy(6, 500, 250, PINNED, device=1)
-    rows = findings_of(make_run(tmp_path, [*COPIES, other]), "host_device_copies")
+    rows = findings_of(make_run([*COPIES, other]), RULE)
     assert [(row["device"], row["impact_nanos"]) for row in rows] == [
         (1, 250_000),
         (0, 200_000),
@@ -85,40 +80,35 @@ def test_devices_are_not_mixed(tmp_path: Path) -> None:
     ]
 
 
-def test_copies_are_divided_by_the_steps(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [*COPIES[1:], step(0, 200, 300), step(1, 500, 300)])
+def test_copies_are_divided_by_the_steps() -> None:
+    run = make_run([*COPIES[1:], step(0, 200, 300), step(1, 500, 300)])
     # The first copy began before; the second one is hidden.
-    (back,) = findings_of(run, "host_device_copies")
+    (back,) = findings_of(run, RULE)
     assert (back["subject"], back["impact_nanos"]) == ("device to host", 15_000)
     assert back["impact_percent"] == pytest.approx(5)
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, COPIES)
-    assert severities(run, "host_device_copies", high_percent=19.0) == ["high", "low"]
-    assert severities(run, "host_device_copies", medium_percent=20.0) == ["low", "low"]
-    assert severities(run, "host_device_copies", min_percent=3.1) == ["medium"]
-    assert severities(run, "host_device_copies", min_percent=21.0) == []
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(COPIES)
+    assert severities(run, RULE, high_percent=19.0) == ["high", "low"]
+    assert severities(run, RULE, medium_percent=20.0) == ["low", "low"]
+    assert severities(run, RULE, min_percent=3.1) == ["medium"]
+    assert severities(run, RULE, min_percent=21.0) == []
 
 
 def test_findings_of_recorded_traces() -> None:
     # The parameters of a model: 244 MB, in 0.1 % of a recording without steps.
-    run = open_run(recorded_trace("critical-path-alexnet"))
-    assert findings_of(run, "host_device_copies") == []
-    (row,) = findings_of(run, "host_device_copies", min_percent=0.1)
+    run = recorded_run("critical-path-alexnet")
+    assert findings_of(run, RULE) == []
+    (row,) = findings_of(run, RULE, min_percent=0.1)
     assert (row["copied_bytes"], row["pageable_percent"]) == (244_403_360, 100)
     assert row["impact_nanos"] == row["copy_nanos"] == 55_503_000
     # ROCm reports neither the bytes nor the kind of memory.
-    (row,) = findings_of(
-        open_run(recorded_trace("mi250-rocm")), "host_device_copies", min_percent=0.1
-    )
+    (row,) = findings_of(recorded_run("mi250-rocm"), RULE, min_percent=0.1)
     assert (row["copied_bytes"], row["pageable_bytes"], row["pageable_percent"]) == (None, None, 0)
     # Copies within the device only.
-    assert (
-        findings_of(open_run(recorded_trace("a100-nccl")), "host_device_copies", min_percent=0.0)
-        == []
-    )
+    assert findings_of(recorded_run("a100-nccl"), RULE, min_percent=0.0) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, "host_device_copies")
+def test_no_findings_without_data() -> None:
+    check_no_findings_without_data(RULE)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from analyses import Event, Row, gpu_span, host_span, make_run, open_run, recorded_trace, step
+from analyses import Event, Row, gpu_span, host_span, make_run, open_run, recorded_run, step, values
 from paths import DATA, FORMATS_DATA
 from rules import findings_of
 
@@ -18,12 +17,11 @@ def trained(*events: Event) -> list[Event]:
     return [step(0, 0, 1000), step(1, 1000, 1000), *events]
 
 
-def brief(answer: list[Row]) -> list[tuple[Any, ...]]:
-    columns = ("subject", "side", "kind", "severity", "impact_nanos", "gain_nanos")
-    return [tuple(row[column] for column in columns) for row in answer]
+def brief(answer: list[Row]) -> list[Any]:
+    return values(answer, "subject", "side", "kind", "severity", "impact_nanos", "gain_nanos")
 
 
-def test_host_operations_match_hand_computed_values(tmp_path: Path) -> None:
+def test_host_operations_match_hand_computed_values() -> None:
     # `outer` has 300 us, but itself 100 + 20 only; `inner` 200 + 500 of 2000 us.
     events = trained(
         host_span("outer", 100, 300),
@@ -31,13 +29,13 @@ def test_host_operations_match_hand_computed_values(tmp_path: Path) -> None:
         host_span("outer", 1000, 520),
         host_span("inner", 1010, 500),
     )
-    [row] = findings_of(make_run(tmp_path, events), RULE)
+    [row] = findings_of(make_run(events), RULE)
     assert brief([row]) == [("inner", "host", "operator", "high", 350_000, 350_000)]
     assert row["impact_percent"] == pytest.approx(35)
     assert (row["count"], row["mean_nanos"], row["device"]) == (2, 350_000, None)
 
 
-def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
+def test_kernels_match_hand_computed_values() -> None:
     # At the same time on two streams it counts once: 300 us; and its last ends after the steps.
     events = trained(
         gpu_span("gemm", 100, 200),
@@ -48,28 +46,28 @@ def test_kernels_match_hand_computed_values(tmp_path: Path) -> None:
         gpu_span("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 600, 1000),
         gpu_span("Memcpy HtoD (Pageable -> Device)", 600, 1000, category="gpu_memcpy"),
     )
-    assert brief(findings_of(make_run(tmp_path, events), RULE)) == [
+    assert brief(findings_of(make_run(events), RULE)) == [
         ("gemm", "device", "kernel", "medium", 150_000, 150_000),
         ("tail", "device", "kernel", "medium", 150_000, 150_000),
     ]
 
 
-def test_each_device_is_judged_alone(tmp_path: Path) -> None:
+def test_each_device_is_judged_alone() -> None:
     events = trained(gpu_span("gemm", 0, 600), gpu_span("gemm", 0, 150, device=1))
-    answer = findings_of(make_run(tmp_path, events), RULE)
+    answer = findings_of(make_run(events), RULE)
     assert [(row["device"], row["impact_nanos"]) for row in answer] == [(0, 300_000)]
 
 
-def test_the_host_cannot_gain_what_the_device_needs(tmp_path: Path) -> None:
+def test_the_host_cannot_gain_what_the_device_needs() -> None:
     # The device is busy for 1700 of 2000 us.
     events = trained(host_span("op", 100, 800), gpu_span("k", 0, 1700))
-    answer = {row["subject"]: row for row in findings_of(make_run(tmp_path, events), RULE)}
+    answer = {row["subject"]: row for row in findings_of(make_run(events), RULE)}
     assert answer["op"]["impact_nanos"] == 400_000
     assert answer["op"]["gain_nanos"] == 150_000
     assert answer["k"]["gain_nanos"] == 850_000
 
 
-def test_waits_annotations_and_other_threads_are_no_hot_operations(tmp_path: Path) -> None:
+def test_waits_annotations_and_other_threads_are_no_hot_operations() -> None:
     frame: dict[str, Any] = {"category": "python_function"}
     events = trained(
         host_span("cudaDeviceSynchronize", 0, 900, category="cuda_runtime"),
@@ -81,43 +79,41 @@ def test_waits_annotations_and_other_threads_are_no_hot_operations(tmp_path: Pat
         host_span("before", -900, 900, tid=104),
         host_span("after", 2000, 900, tid=104),
     )
-    assert findings_of(make_run(tmp_path, events), RULE) == []
+    assert findings_of(make_run(events), RULE) == []
     # What only sounds like it does.
     frames = host_span("<built-in method acquired of X object>", 0, 900, tid=101, **frame)
-    answer = findings_of(
-        make_run(tmp_path, trained(frames, host_span("nccl_op", 0, 900, tid=102))), RULE
-    )
+    answer = findings_of(make_run(trained(frames, host_span("nccl_op", 0, 900, tid=102))), RULE)
     assert len(answer) == 2
 
 
-def test_waiting_for_the_backward_thread_is_ignored(tmp_path: Path) -> None:
+def test_waiting_for_the_backward_thread_is_ignored() -> None:
     node = host_span("autograd::engine::evaluate_function: AddBackward0", 100, 700, tid=101)
     inner = host_span("aten::add", 100, 600, tid=101)
     backward = host_span("## backward ##", 50, 800, category="user_annotation")
-    answer = findings_of(make_run(tmp_path, trained(backward, node, inner)), RULE)
+    answer = findings_of(make_run(trained(backward, node, inner)), RULE)
     assert brief(answer) == [("aten::add", "host", "operator", "medium", 300_000, 300_000)]
     # What the other thread does not account for is its own.
-    answer = findings_of(make_run(tmp_path, trained(backward)), RULE)
+    answer = findings_of(make_run(trained(backward)), RULE)
     assert brief(answer) == [("## backward ##", "host", "scope", "high", 400_000, 400_000)]
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, trained(host_span("op", 100, 400)))
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(trained(host_span("op", 100, 400)))
     assert [row["severity"] for row in findings_of(run, RULE)] == ["medium"]
     assert [row["severity"] for row in findings_of(run, RULE, high_percent=19)] == ["high"]
     assert findings_of(run, RULE, medium_percent=20) == []
-    run = make_run(tmp_path, trained(host_span("op", 100, 200)))  # 10 %
+    run = make_run(trained(host_span("op", 100, 200)))  # 10 %
     assert findings_of(run, RULE) == []
     assert [row["severity"] for row in findings_of(run, RULE, medium_percent=9)] == ["medium"]
 
 
-def test_without_steps_shares_refer_to_the_recording(tmp_path: Path) -> None:
-    run = make_run(tmp_path, [host_span("a", 0, 700), host_span("b", 900, 100)])
+def test_without_steps_shares_refer_to_the_recording() -> None:
+    run = make_run([host_span("a", 0, 700), host_span("b", 900, 100)])
     assert brief(findings_of(run, RULE)) == [("a", "host", "operator", "high", 700_000, 700_000)]
 
 
-def test_each_rank_is_judged_alone(tmp_path: Path) -> None:
-    run = make_run(tmp_path, trained(host_span("a", 0, 100)), trained(host_span("a", 0, 500)))
+def test_each_rank_is_judged_alone() -> None:
+    run = make_run(trained(host_span("a", 0, 100)), trained(host_span("a", 0, 500)))
     assert [(row["rank"], row["impact_nanos"]) for row in findings_of(run, RULE)] == [(1, 250_000)]
 
 
@@ -142,14 +138,14 @@ def test_findings_of_recorded_traces() -> None:
         answer = findings_of(open_run(path), RULE)
         assert [row["subject"] for row in answer] == ["cudaLaunchKernel", "cudaMemcpyAsync"]
     # Gloo's time is that of waiting for the other rank.
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
-    [row] = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
+    [row] = findings_of(recorded_run("a100-nccl"), RULE)
     assert (row["subject"], row["severity"]) == ("## backward ##", "medium")
     assert row["impact_percent"] == pytest.approx(12.05, abs=0.01)
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(make_run(tmp_path, [step(0, 0, 0), host_span("op", 0, 0)]), RULE) == []
+def test_no_findings_without_data() -> None:
+    assert findings_of(make_run([step(0, 0, 0), host_span("op", 0, 0)]), RULE) == []
     # A tree without times.
     path = FORMATS_DATA / "proton.hatchet"
     assert findings_of(open_run(path), RULE) == []

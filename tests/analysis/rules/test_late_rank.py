@@ -7,7 +7,7 @@ from pathlib import Path
 import marey
 import pytest
 from analyses import make_run
-from programs import run_well
+from programs import inside, run_well
 from rank_traces import collective_traces, host_traces
 from rules import check_no_findings_without_data, findings_of
 
@@ -78,8 +78,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs of all cases, from one job, because four ranks take seconds to start."""
     pytest.importorskip("torch.distributed")
     folder = tmp_path_factory.mktemp("job")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+    with inside(folder):
         run_well(PROGRAM)
     return folder
 
@@ -111,10 +110,10 @@ def test_ranks_on_time_are_no_finding(trained: Path) -> None:
     assert findings_of(marey.open(trained / "nobody.marey"), RULE) == []
 
 
-def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
+def test_findings_match_hand_computed_values() -> None:
     # Rank 1 is last in 6 of 8, each time by 3 ms, and rank 2 in the others, by 1 ms. By chance it
     # would be in 2, give or take 1.22.
-    run = make_run(tmp_path, *host_traces(*[(0, 3000, 0, 0)] * 6, *[(0, 0, 1000, 0)] * 2))
+    run = make_run(*host_traces(*[(0, 3000, 0, 0)] * 6, *[(0, 0, 1000, 0)] * 2))
     [row] = findings_of(run, RULE)
     assert (row["subject"], row["count"], row["last_count"]) == ("rank 1", 8, 6)
     assert row["chance_count"] == 2
@@ -127,25 +126,25 @@ def test_findings_match_hand_computed_values(tmp_path: Path) -> None:
     assert findings_of(run, RULE, min_percent=99) == []
 
 
-def test_waiting_ranks_are_not_blamed(tmp_path: Path) -> None:
+def test_waiting_ranks_are_not_blamed() -> None:
     # `backward` lasts 3.5 ms on ranks 0 and 2, of which they wait 3.
-    run = make_run(tmp_path, *host_traces(*[(0, 3000, 0)] * 8))
+    run = make_run(*host_traces(*[(0, 3000, 0)] * 8))
     assert [row["subject"] for row in findings_of(run, RULE)] == ["rank 1"]
     assert "backward" not in [row["subject"] for row in findings_of(run, "hot_operation")]
     findings = run.findings()
     assert findings.rows()[0][list(findings.columns).index("rule")] == RULE
 
 
-def test_ranks_that_are_late_in_turn_are_no_finding(tmp_path: Path) -> None:
+def test_ranks_that_are_late_in_turn_are_no_finding() -> None:
     late = [(3000, 0, 0), (0, 3000, 0), (0, 0, 3000)] * 4
-    assert findings_of(make_run(tmp_path, *host_traces(*late)), RULE) == []
+    assert findings_of(make_run(*host_traces(*late)), RULE) == []
 
 
-def test_with_recorded_collectives_only_straggler_fires(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *collective_traces(*[(0.0, 450.0, 0.0)] * 8))
+def test_with_recorded_collectives_only_straggler_fires() -> None:
+    run = make_run(*collective_traces(*[(0.0, 450.0, 0.0)] * 8))
     assert [row["subject"] for row in findings_of(run, "straggler")] == ["rank 1"]
     assert findings_of(run, RULE) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, RULE)
+def test_no_findings_without_data() -> None:
+    check_no_findings_without_data(RULE)

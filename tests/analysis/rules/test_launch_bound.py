@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from analyses import (
-    Event,
-    host_span,
-    kernel,
-    launch,
-    make_run,
-    open_run,
-    recorded_trace,
-    step,
-    write,
-)
+from analyses import Event, host_span, kernel, launch, make_run, recorded_run, step, write
+from programs import marey_stdout
 from rules import check_no_findings_without_data, findings_of, severities
+
+RULE = "launch_bound"
 
 
 def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) -> list[Event]:
@@ -35,9 +26,9 @@ def launches(work: float, cycle: float = 50, count: int = 10, delay: float = 5) 
     return events
 
 
-def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
+def test_short_kernels_wait_for_launches() -> None:
     # Kernels of 10 µs every 50 µs: 9 gaps of 40 µs in 700 µs.
-    (row,) = findings_of(make_run(tmp_path, launches(10)), "launch_bound")
+    (row,) = findings_of(make_run(launches(10)), RULE)
     assert (row["subject"], row["severity"], row["confidence"]) == ("device 0", "high", "likely")
     assert row["impact_nanos"] == 360_000
     assert row["impact_percent"] == pytest.approx(100 * 360 / 700)
@@ -47,9 +38,9 @@ def test_short_kernels_wait_for_launches(tmp_path: Path) -> None:
     assert row["operator_percent"] == pytest.approx(100)
 
 
-def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
-    trace = write(tmp_path / "trace.json", launches(10))
-    report = json.loads(analyzed(trace, "json"))
+def test_gpu_idle_and_launch_bound_report_their_overlap() -> None:
+    trace = write(Path("trace.json"), launches(10))
+    report = json.loads(marey_stdout("analyze", trace, "-f", "json"))
     overlaps = {
         finding["rule"]: {(other["rule"], other["nanos"]) for other in finding["overlaps"]}
         for finding in report["findings"]
@@ -61,49 +52,41 @@ def test_gpu_idle_and_launch_bound_report_their_overlap(tmp_path: Path) -> None:
         for other in finding["overlaps"]:
             assert report["findings"][other["finding"]]["subject"] == other["subject"]
     for form in ("txt", "md"):
-        text = analyzed(trace, form).replace("\\", "")
+        text = marey_stdout("analyze", trace, "-f", form).replace("\\", "")
         said = [line for line in text.splitlines() if "Overlaps in time with:" in line]
         assert any("launch_bound of device 0 (up to 360 µs)" in line for line in said), form
 
 
-def analyzed(trace: Path, form: str) -> str:
-    """Returns the output of `marey analyze`."""
-    command = [sys.executable, "-m", "marey", "analyze", str(trace), "-f", form]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_long_kernels_are_no_finding(tmp_path: Path) -> None:
+def test_long_kernels_are_no_finding() -> None:
     # As long as the cycle: no gaps.
-    assert findings_of(make_run(tmp_path, launches(50)), "launch_bound") == []
+    assert findings_of(make_run(launches(50)), RULE) == []
 
 
-def test_one_long_wait_is_not_a_slow_launch(tmp_path: Path) -> None:
+def test_one_long_wait_is_not_a_slow_launch() -> None:
     # The device is idle for 40 % of the step, but the median launch comes early enough.
     events = launches(60)
     late = 600 + 300
     events[0] = step(0, 0, 1000)
     events += [host_span("aten::slow", 500, 400), launch(99, late), kernel(99, late + 6, 50)]
-    run = make_run(tmp_path, events)
+    run = make_run(events)
     (idle,) = findings_of(run, "gpu_idle")
     assert idle["subject"] == "host wait: operators"
-    assert findings_of(run, "launch_bound") == []
+    assert findings_of(run, RULE) == []
 
 
-def test_a_synchronisation_is_not_a_launch(tmp_path: Path) -> None:
+def test_a_synchronisation_is_not_a_launch() -> None:
     events = launches(10)
     waits = [
         host_span("cudaStreamSynchronize", 50 * number + 22, 27, category="cuda_runtime")
         for number in range(10)
     ]
-    (row,) = findings_of(
-        make_run(tmp_path, [*events, *waits]), "launch_bound", min_operator_percent=0.0
-    )
+    (row,) = findings_of(make_run([*events, *waits]), RULE, min_operator_percent=0.0)
     # Of 40 µs between kernels (36 to 76), synchronising takes 36 to 49 and 72 to 76.
     assert row["impact_nanos"] == 9 * (40 - 17) * 1000
     assert row["operator_percent"] == pytest.approx(100 * 23 / 40)
 
 
-def test_a_graph_is_one_launch(tmp_path: Path) -> None:
+def test_a_graph_is_one_launch() -> None:
     events = launches(10)
     # Each call launches 4 more kernels of 10 µs: 50 µs of work in a cycle of 50 µs, in gaps of 0.
     graph = [
@@ -111,33 +94,33 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
         for number in range(10)
         for node in range(1, 4)
     ]
-    (row,) = findings_of(make_run(tmp_path, [*events, *graph]), "launch_bound")
+    (row,) = findings_of(make_run([*events, *graph]), RULE)
     assert (row["launch_count"], row["work_nanos"]) == (10, 40_000)
     assert row["impact_nanos"] == 9 * 10_000
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, launches(10))
-    assert severities(run, "launch_bound", high_percent=52.0) == ["medium"]
-    assert severities(run, "launch_bound", high_percent=60.0, medium_percent=52.0) == ["low"]
-    assert severities(run, "launch_bound", min_percent=52.0) == []
-    assert severities(run, "launch_bound", min_operator_percent=100.0) == []
-    assert severities(run, "launch_bound", min_empty_percent=100.0) == []
-    assert severities(run, "launch_bound", queue_micros=5.0) == []
-    assert severities(run, "launch_bound", queue_micros=5.1) == ["high"]
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(launches(10))
+    assert severities(run, RULE, high_percent=52.0) == ["medium"]
+    assert severities(run, RULE, high_percent=60.0, medium_percent=52.0) == ["low"]
+    assert severities(run, RULE, min_percent=52.0) == []
+    assert severities(run, RULE, min_operator_percent=100.0) == []
+    assert severities(run, RULE, min_empty_percent=100.0) == []
+    assert severities(run, RULE, queue_micros=5.0) == []
+    assert severities(run, RULE, queue_micros=5.1) == ["high"]
 
 
 def test_findings_of_recorded_traces() -> None:
     # A launch every 172 µs that gives 60 µs of work.
-    (row,) = findings_of(open_run(recorded_trace("a100-nccl")), "launch_bound")
+    (row,) = findings_of(recorded_run("a100-nccl"), RULE)
     assert row["severity"] == "high"
     assert row["work_nanos"] < row["cycle_nanos"] / 2
     # A model so small that nothing keeps the device busy.
-    (row,) = findings_of(open_run(recorded_trace("mi250-rocm")), "launch_bound")
+    (row,) = findings_of(recorded_run("mi250-rocm"), RULE)
     assert row["severity"] == "high"
     # Also idle, but because of memory: launches are less than half of it.
-    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), "launch_bound") == []
+    assert findings_of(recorded_run("critical-path-alexnet"), RULE) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, "launch_bound")
+def test_no_findings_without_data() -> None:
+    check_no_findings_without_data(RULE)

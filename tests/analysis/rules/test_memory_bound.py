@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
-from analyses import Event, gpu_span, kernel, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, kernel, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "memory_bound"
@@ -31,8 +30,8 @@ def faulty() -> list[Event]:
     ]
 
 
-def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
-    elementwise, sums = findings_of(make_run(tmp_path, faulty()), RULE)
+def test_a_slow_pattern_is_found() -> None:
+    elementwise, sums = findings_of(make_run(faulty()), RULE)
     assert elementwise["subject"] == "elementwise kernels"
     assert (elementwise["severity"], elementwise["confidence"]) == ("medium", "likely")
     assert (elementwise["impact_nanos"], elementwise["impact_percent"]) == (150_000, 15)
@@ -44,8 +43,8 @@ def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
     assert (sums["impact_nanos"], sums["impact_percent"]) == (40_000, 4)
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, faulty())
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(faulty())
     assert len(findings_of(run, RULE, min_time_percent=11)) == 1
     assert findings_of(run, RULE, min_time_percent=38) == []
     assert len(findings_of(run, RULE, min_percent=5)) == 1
@@ -89,14 +88,14 @@ def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
         ("void splitKreduce_kernel<32, 16, int, float>(P)", None),
     ],
 )
-def test_kernel_names_belong_to_families(tmp_path: Path, name: str, family: str | None) -> None:
-    rows = findings_of(make_run(tmp_path, [kernel(1, 0, 10, name=name)]), RULE)
+def test_kernel_names_belong_to_families(name: str, family: str | None) -> None:
+    rows = findings_of(make_run([kernel(1, 0, 10, name=name)]), RULE)
     assert [row["subject"] for row in rows] == ([] if family is None else [f"{family} kernels"])
 
 
-def test_devices_and_ranks_are_judged_alone(tmp_path: Path) -> None:
+def test_devices_and_ranks_are_judged_alone() -> None:
     events = [kernel(1, 0, 10, name=ADD), kernel(2, 10, 5, name=ADD, device=1)]
-    rows = findings_of(make_run(tmp_path, events, events), RULE)
+    rows = findings_of(make_run(events, events), RULE)
     assert [(row["rank"], row["device"], row["impact_nanos"]) for row in rows] == [
         (0, 0, 10_000),
         (1, 0, 10_000),
@@ -107,17 +106,17 @@ def test_devices_and_ranks_are_judged_alone(tmp_path: Path) -> None:
 
 def test_findings_of_recorded_traces() -> None:
     # ResNet-like, in float32: the kernels between its convolutions.
-    rows = findings_of(open_run(recorded_trace("a100-nccl")), RULE)
+    rows = findings_of(recorded_run("a100-nccl"), RULE)
     assert [row["subject"] for row in rows] == [
         "normalization kernels",
         "elementwise kernels",
         "copy kernels",
     ]
     # Copies from the host take nearly all of its time.
-    assert findings_of(open_run(recorded_trace("critical-path-alexnet")), RULE) == []
+    assert findings_of(recorded_run("critical-path-alexnet"), RULE) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
-    assert findings_of(make_run(tmp_path, [step(1, 0, 10), gpu_span("k", 1, 5)]), RULE) == []
-    assert findings_of(make_run(tmp_path, [kernel(1, 0, 0, name=ADD)]), RULE) == []
+def test_no_findings_without_data() -> None:
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
+    assert findings_of(make_run([step(1, 0, 10), gpu_span("k", 1, 5)]), RULE) == []
+    assert findings_of(make_run([kernel(1, 0, 0, name=ADD)]), RULE) == []

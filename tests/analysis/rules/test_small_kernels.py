@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from analyses import Event, kernel, launch, make_run, open_run, recorded_trace, step
+from analyses import Event, kernel, launch, make_run, recorded_run, step
 from rules import check_no_findings_without_data, findings_of, severities
+
+RULE = "small_kernels"
 
 
 def small(count: int, duration: float = 4, gap: float = 2) -> list[Event]:
@@ -23,8 +23,8 @@ def small(count: int, duration: float = 4, gap: float = 2) -> list[Event]:
     return [*events, launch(999, 40), kernel(999, end, 20, name="long")]
 
 
-def test_many_small_kernels_are_a_finding_with_their_gaps(tmp_path: Path) -> None:
-    (row,) = findings_of(make_run(tmp_path, small(100)), "small_kernels")
+def test_many_small_kernels_are_a_finding_with_their_gaps() -> None:
+    (row,) = findings_of(make_run(small(100)), RULE)
     # 100 x 4 µs, and 99 gaps of 2 µs between them: the last is that of the long one.
     assert (row["subject"], row["severity"], row["confidence"]) == ("k0", "high", "measured")
     assert row["impact_nanos"] == 400_000 + 99 * 2_000
@@ -35,7 +35,7 @@ def test_many_small_kernels_are_a_finding_with_their_gaps(tmp_path: Path) -> Non
     assert row["mean_nanos"] == 4_000
 
 
-def test_gaps_caused_by_the_host_are_ignored(tmp_path: Path) -> None:
+def test_gaps_caused_by_the_host_are_ignored() -> None:
     events = small(100)
     late = [
         {**event, "ts": 50 + (event["args"]["correlation"] - 1) * 6 - 1}
@@ -43,59 +43,56 @@ def test_gaps_caused_by_the_host_are_ignored(tmp_path: Path) -> None:
         else event
         for event in events
     ]
-    (row,) = findings_of(make_run(tmp_path, late), "small_kernels")
+    (row,) = findings_of(make_run(late), RULE)
     assert (row["impact_nanos"], row["gap_nanos"]) == (400_000, 0)
 
 
-def test_concurrent_small_kernels_count_once(tmp_path: Path) -> None:
+def test_concurrent_small_kernels_count_once() -> None:
     events = small(100)
     twice = [
         {**event, "tid": 8, "args": {**event["args"], "stream": 8}}
         for event in events
         if event["name"] == "k0"
     ]
-    (row,) = findings_of(make_run(tmp_path, [*events, *twice]), "small_kernels")
+    (row,) = findings_of(make_run([*events, *twice]), RULE)
     assert row["impact_nanos"] == 598_000
     assert row["kernels_per_step"] == 175
 
 
-def test_few_or_long_kernels_are_no_finding(tmp_path: Path) -> None:
-    assert findings_of(make_run(tmp_path, small(99)), "small_kernels") == []
-    (tmp_path / "long").mkdir()
-    assert findings_of(make_run(tmp_path / "long", small(100, 10, 0)), "small_kernels") == []
+def test_few_or_long_kernels_are_no_finding() -> None:
+    assert findings_of(make_run(small(99)), RULE) == []
+    assert findings_of(make_run(small(100, 10, 0)), RULE) == []
 
 
-def test_steps_with_few_kernels_are_no_finding(tmp_path: Path) -> None:
+def test_steps_with_few_kernels_are_no_finding() -> None:
     events = [event for event in small(100) if not event["name"].startswith("ProfilerStep")]
-    run = make_run(tmp_path, [*events, step(0, 0, 500), step(1, 500, 500)])
-    assert findings_of(run, "small_kernels") == []
-    (row,) = findings_of(run, "small_kernels", min_per_step=50.0)
+    run = make_run([*events, step(0, 0, 500), step(1, 500, 500)])
+    assert findings_of(run, RULE) == []
+    (row,) = findings_of(run, RULE, min_per_step=50.0)
     assert (row["kernels_per_step"], row["impact_nanos"]) == (50, 299_000)
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = make_run(tmp_path, small(100))
-    assert severities(run, "small_kernels", high_percent=60.0) == ["medium"]
-    assert severities(run, "small_kernels", high_percent=60.0, medium_percent=60.0) == ["low"]
-    assert severities(run, "small_kernels", min_percent=60.0) == []
-    assert severities(run, "small_kernels", min_count_percent=99.5) == []
-    assert severities(run, "small_kernels", min_per_step=101.0) == []
-    assert severities(run, "small_kernels", short_micros=4.0) == []
-    assert severities(run, "small_kernels", short_micros=21.0, min_per_step=101.0) == ["high"]
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = make_run(small(100))
+    assert severities(run, RULE, high_percent=60.0) == ["medium"]
+    assert severities(run, RULE, high_percent=60.0, medium_percent=60.0) == ["low"]
+    assert severities(run, RULE, min_percent=60.0) == []
+    assert severities(run, RULE, min_count_percent=99.5) == []
+    assert severities(run, RULE, min_per_step=101.0) == []
+    assert severities(run, RULE, short_micros=4.0) == []
+    assert severities(run, RULE, short_micros=21.0, min_per_step=101.0) == ["high"]
 
 
 def test_findings_of_recorded_traces() -> None:
     # 386 small ones of 900 a step: not the half, and 0.8 % of the time.
-    run = open_run(recorded_trace("a100-nccl"))
-    assert findings_of(run, "small_kernels") == []
-    (row,) = findings_of(run, "small_kernels", min_count_percent=40.0, min_percent=0.5)
+    run = recorded_run("a100-nccl")
+    assert findings_of(run, RULE) == []
+    (row,) = findings_of(run, RULE, min_count_percent=40.0, min_percent=0.5)
     assert row["kernels_per_step"] == pytest.approx(1159 / 3)
     assert row["severity"] == "low"
     # 5 of 7, but only 5.
-    assert (
-        findings_of(open_run(recorded_trace("mi250-rocm")), "small_kernels", min_percent=0.0) == []
-    )
+    assert findings_of(recorded_run("mi250-rocm"), RULE, min_percent=0.0) == []
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    check_no_findings_without_data(tmp_path, "small_kernels")
+def test_no_findings_without_data() -> None:
+    check_no_findings_without_data(RULE)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 from analysed_devices import A100, MI250, P100, RTX_4090, V100, Properties, run_on
-from analyses import Event, gpu_span, kernel, make_run, open_run, recorded_trace, step
+from analyses import Event, gpu_span, kernel, make_run, recorded_run, step
 from rules import findings_of
 
 RULE = "tensor_cores_missed"
@@ -28,8 +27,8 @@ def faulty() -> list[Event]:
     ]
 
 
-def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
-    products, convolutions = findings_of(run_on(tmp_path, faulty(), A100), RULE)
+def test_a_slow_pattern_is_found() -> None:
+    products, convolutions = findings_of(run_on(faulty(), A100), RULE)
     assert (products["subject"], products["operation"]) == (
         "ampere_sgemm_128x64_nn",
         "matrix product",
@@ -44,8 +43,8 @@ def test_a_slow_pattern_is_found(tmp_path: Path) -> None:
     assert (convolutions["impact_nanos"], convolutions["impact_percent"]) == (50_000, 5)
 
 
-def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
-    run = run_on(tmp_path, faulty(), A100)
+def test_thresholds_decide_about_findings_and_severity() -> None:
+    run = run_on(faulty(), A100)
     assert len(findings_of(run, RULE, min_time_percent=11)) == 1
     assert findings_of(run, RULE, min_time_percent=41) == []
     assert len(findings_of(run, RULE, min_percent=6)) == 1
@@ -79,8 +78,8 @@ def test_thresholds_decide_about_findings_and_severity(tmp_path: Path) -> None:
         ("void at::native::vectorized_elementwise_kernel<4, float>(int)", False),
     ],
 )
-def test_data_loader_names_are_recognised(tmp_path: Path, name: str, is_missed: bool) -> None:
-    rows = findings_of(run_on(tmp_path, [kernel(1, 0, 10, name=name)], A100), RULE)
+def test_data_loader_names_are_recognised(name: str, is_missed: bool) -> None:
+    rows = findings_of(run_on([kernel(1, 0, 10, name=name)], A100), RULE)
     assert [row["subject"] for row in rows] == [name] * is_missed
 
 
@@ -89,9 +88,9 @@ def test_data_loader_names_are_recognised(tmp_path: Path, name: str, is_missed: 
     [(V100, 7 / 8), (A100, 7 / 8), (RTX_4090, 3 / 4), (P100, None), (MI250, None)],
 )
 def test_only_devices_with_tensor_cores_have_findings(
-    tmp_path: Path, device: Properties, gain: float | None
+    device: Properties, gain: float | None
 ) -> None:
-    run = run_on(tmp_path, [kernel(1, 0, 10, name="some_sgemm")], device)
+    run = run_on([kernel(1, 0, 10, name="some_sgemm")], device)
     # Before Volta there are no tensor cores, and elsewhere they have other names.
     gains = [row["gain_nanos"] for row in findings_of(run, RULE)]
     assert gains == ([] if gain is None else [10_000 * gain])
@@ -99,9 +98,9 @@ def test_only_devices_with_tensor_cores_have_findings(
 
 def test_findings_of_recorded_traces() -> None:
     # TF32 is on: s1688, tf32 and the like; what is left of sgemm takes less than 5 %.
-    assert findings_of(open_run(recorded_trace("a100-nccl")), RULE) == []
+    assert findings_of(recorded_run("a100-nccl"), RULE) == []
     # Float32 without TF32 for its linear layers, and copies that take far longer.
-    run = open_run(recorded_trace("critical-path-alexnet"))
+    run = recorded_run("critical-path-alexnet")
     assert findings_of(run, RULE) == []
     rows = findings_of(run, RULE, min_time_percent=2, min_percent=0)
     assert {row["subject"] for row in rows} == {
@@ -110,15 +109,10 @@ def test_findings_of_recorded_traces() -> None:
     }
 
 
-def test_no_findings_without_data(tmp_path: Path) -> None:
-    assert findings_of(open_run(recorded_trace("cpu-only-gloo")), RULE) == []
+def test_no_findings_without_data() -> None:
+    assert findings_of(recorded_run("cpu-only-gloo"), RULE) == []
     # Of another vendor.
-    assert (
-        findings_of(open_run(recorded_trace("mi250-rocm")), RULE, min_time_percent=0, min_percent=0)
-        == []
-    )
+    assert findings_of(recorded_run("mi250-rocm"), RULE, min_time_percent=0, min_percent=0) == []
     # Of an unknown device.
-    assert (
-        findings_of(make_run(tmp_path, [step(1, 0, 10), gpu_span("some_sgemm", 1, 5)]), RULE) == []
-    )
-    assert findings_of(run_on(tmp_path, [kernel(1, 0, 0, name="some_sgemm")], A100), RULE) == []
+    assert findings_of(make_run([step(1, 0, 10), gpu_span("some_sgemm", 1, 5)]), RULE) == []
+    assert findings_of(run_on([kernel(1, 0, 0, name="some_sgemm")], A100), RULE) == []
