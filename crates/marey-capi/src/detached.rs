@@ -5,15 +5,6 @@ use marey_record::table::{ErrorBuffer, MetricArg};
 use marey_record::{Detached, NodeKind, api};
 use std::sync::Arc;
 
-/// Borrows a scope that `detached_enter` returned.
-///
-/// # Safety
-/// `scope` is null or was returned by `detached_enter` and not released yet.
-unsafe fn borrow<'a>(scope: *const Detached) -> Option<&'a Detached> {
-    // SAFETY: guaranteed by the caller.
-    unsafe { scope.as_ref() }
-}
-
 pub(crate) unsafe extern "C" fn enter(
     parent: *const Detached,
     name_id: u32,
@@ -39,28 +30,23 @@ pub(crate) extern "C" fn here() -> *const Detached {
     })
 }
 
-pub(crate) unsafe extern "C" fn operator_enter(scope: *const Detached, name_id: u32) -> u64 {
-    // SAFETY: the caller passes null or a scope that it has not released.
-    let scope = unsafe { borrow(scope) };
+pub(crate) extern "C" fn operator_enter(scope: Option<&Detached>, name_id: u32) -> u64 {
     catch_panic(0, || scope.map_or(0, |scope| api::enter_operator_in(scope, name_id)))
 }
 
-pub(crate) unsafe extern "C" fn exit(scope: *const Detached) {
-    // SAFETY: the caller passes null or a scope that it has not released.
-    let scope = unsafe { borrow(scope) };
+pub(crate) extern "C" fn exit(scope: Option<&Detached>) {
     catch_panic((), || scope.map_or((), Detached::exit));
 }
 
 pub(crate) unsafe extern "C" fn add_metrics(
-    scope: *const Detached,
+    scope: Option<&Detached>,
     values: *const MetricArg,
     len: usize,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes null or an unreleased scope, and `len` readable values.
-    let (scope, values) = unsafe { (borrow(scope), read_metrics(values, len)) };
-    // SAFETY: the caller passes a writable error buffer or null.
-    unsafe { call_with_status(error, || Ok(non_null(scope, "scope")?.add_metrics(&values?)?)) }
+    // SAFETY: the caller passes `len` readable values.
+    let values = unsafe { read_metrics(values, len) };
+    call_with_status(error, || Ok(non_null(scope, "scope")?.add_metrics(&values?)?))
 }
 
 pub(crate) unsafe extern "C" fn release(scope: *const Detached) {
@@ -70,7 +56,6 @@ pub(crate) unsafe extern "C" fn release(scope: *const Detached) {
     }
 }
 
-pub(crate) unsafe extern "C" fn id(scope: *const Detached) -> u64 {
-    // SAFETY: the caller passes null or a scope that it has not released.
-    unsafe { borrow(scope) }.map_or(0, Detached::id)
+pub(crate) extern "C" fn id(scope: Option<&Detached>) -> u64 {
+    scope.map_or(0, Detached::id)
 }

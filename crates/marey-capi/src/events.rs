@@ -132,12 +132,11 @@ pub(crate) extern "C" fn top_name() -> u32 {
 pub(crate) unsafe extern "C" fn add_metrics(
     values: *const MetricArg,
     len: usize,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
     // SAFETY: the caller passes `len` readable values, as the header requires.
     let values = unsafe { read_metrics(values, len) };
-    // SAFETY: the caller passes a writable error buffer or null.
-    unsafe { call_with_status(error, || Ok(api::add_metrics(&values?)?)) }
+    call_with_status(error, || Ok(api::add_metrics(&values?)?))
 }
 
 pub(crate) unsafe extern "C" fn context_names(
@@ -178,16 +177,15 @@ pub(crate) extern "C" fn monotonic_nanos(ticks: u64) -> u64 {
 pub(crate) unsafe extern "C" fn performance_events(
     names: *const c_char,
     names_len: usize,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a readable text, and a writable error buffer or null.
-    unsafe {
-        call_with_status(error, || {
-            let names = read_text(names, names_len, "names")?;
-            let names: Vec<_> = names.split(',').filter(|name| !name.trim().is_empty()).collect();
-            Ok(api::set_performance_events(&names)?)
-        })
-    }
+    // SAFETY: the caller passes a readable text.
+    let names = unsafe { read_text(names, names_len, "names") };
+    call_with_status(error, || {
+        let names = names?;
+        let names: Vec<_> = names.split(',').filter(|name| !name.trim().is_empty()).collect();
+        Ok(api::set_performance_events(&names)?)
+    })
 }
 
 pub(crate) unsafe extern "C" fn possible_performance_events(
@@ -242,10 +240,9 @@ pub(crate) extern "C" fn set_frame_provider(provider: api::FrameProvider) {
     api::set_frame_provider(provider);
 }
 
-pub(crate) unsafe extern "C" fn frame_root(generation: *mut u64) -> u32 {
+pub(crate) extern "C" fn frame_root(generation: Option<&mut u64>) -> u32 {
     let (root_id, tree_generation) = api::frame_root();
-    // SAFETY: the caller passes a writable number or null.
-    if let Some(generation) = unsafe { generation.as_mut() } {
+    if let Some(generation) = generation {
         *generation = tree_generation;
     }
     root_id

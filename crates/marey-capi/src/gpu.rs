@@ -9,22 +9,23 @@ use marey_gpu::probe::Question;
 use marey_record::table::{ErrorBuffer, GpuLevel, GpuOptions, Sink};
 use std::ffi::{c_char, c_void};
 
-pub(crate) unsafe extern "C" fn start(options: *const GpuOptions, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
-    unsafe {
-        call_with_status(error, || {
-            let options = ptr::non_null(options.as_ref(), "options")?;
-            let paths = read_text(options.paths, options.paths_len, "options.paths")?;
-            let paths = paths.lines().map(Into::into).collect();
-            let request = Request {
-                is_required: options.is_required != 0,
-                keeps_activities: options.keeps_activities != 0,
-                calls: CudaInterfaces::from_env(),
-                hints: Hints::from_env(paths),
-            };
-            level::start(&request).map_err(|reason| Failure::unsupported(reason.to_string()))
-        })
-    }
+pub(crate) unsafe extern "C" fn start(
+    options: Option<&GpuOptions>,
+    error: Option<&mut ErrorBuffer>,
+) -> i32 {
+    call_with_status(error, || {
+        let options = ptr::non_null(options, "options")?;
+        // SAFETY: the caller passes a filled-in struct.
+        let paths = unsafe { read_text(options.paths, options.paths_len, "options.paths") }?;
+        let paths = paths.lines().map(Into::into).collect();
+        let request = Request {
+            is_required: options.is_required != 0,
+            keeps_activities: options.keeps_activities != 0,
+            calls: CudaInterfaces::from_env(),
+            hints: Hints::from_env(paths),
+        };
+        level::start(&request).map_err(Failure::unsupported)
+    })
 }
 
 pub(crate) unsafe extern "C" fn level(sink: Option<Sink>, context: *mut c_void) -> i32 {
@@ -41,10 +42,9 @@ pub(crate) unsafe extern "C" fn probe(
     paths_len: usize,
     sink: Option<Sink>,
     context: *mut c_void,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes readable texts, a function that takes bytes and this context, and a
-    // writable buffer or null.
+    // SAFETY: the caller passes readable texts, and a function that takes bytes and this context.
     unsafe {
         call_with_status(error, || {
             let question = read_text(question, question_len, "question")?;

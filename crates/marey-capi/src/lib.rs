@@ -23,8 +23,9 @@ mod torch;
 
 use marey_gpu::nvtx;
 use marey_model::setting::Declaration;
+use marey_record::python_requests::{self, RequestKind};
 use marey_record::table::{ABI_VERSION, Table};
-use marey_record::{api, environment, python_requests, settings};
+use marey_record::{api, environment, settings};
 use ptr::{catch_panic, read_text};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -188,7 +189,8 @@ extern "C" fn note_environment() {
 }
 
 unsafe extern "C" fn next_request(request: *mut c_char, len: usize) -> usize {
-    let Some(text) = catch_panic(None, python_requests::read_watch_request) else { return 0 };
+    let read = || python_requests::read(RequestKind::Watches);
+    let Some(text) = catch_panic(None, read) else { return 0 };
     if text.len() <= len && !request.is_null() {
         // SAFETY: the caller passes a buffer of `len` bytes, which does not overlap the text.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), request.cast(), text.len()) };
@@ -198,27 +200,21 @@ unsafe extern "C" fn next_request(request: *mut c_char, len: usize) -> usize {
 
 unsafe extern "C" fn answer_request(is_error: bool, text: *const c_char, len: usize) {
     // SAFETY: the caller passes a readable text of `len` bytes.
-    let Some(answer) = (unsafe { read_answer(is_error, text, len) }) else { return };
-    catch_panic((), || python_requests::answer_watches(answer));
+    unsafe { answer(RequestKind::Watches, is_error, text, len) };
 }
 
 unsafe extern "C" fn answer_collective(is_error: bool, text: *const c_char, len: usize) {
     // SAFETY: the caller passes a readable text of `len` bytes.
-    let Some(answer) = (unsafe { read_answer(is_error, text, len) }) else { return };
-    catch_panic((), || python_requests::answer_collective(answer));
+    unsafe { answer(RequestKind::Collective, is_error, text, len) };
 }
 
-/// Reads an answer of Python; `None` if it is not UTF-8.
+/// Passes on an answer of Python.
 ///
 /// # Safety
-///
-/// `text` has `len` readable bytes.
-unsafe fn read_answer(
-    is_error: bool,
-    text: *const c_char,
-    len: usize,
-) -> Option<Result<String, String>> {
+/// `text` is null or has `len` readable bytes.
+unsafe fn answer(kind: RequestKind, is_error: bool, text: *const c_char, len: usize) {
     // SAFETY: guaranteed by the caller.
-    let text = unsafe { read_text(text, len, "text") }.ok()?.into_owned();
-    Some(if is_error { Err(text) } else { Ok(text) })
+    let Ok(text) = (unsafe { read_text(text, len, "text") }) else { return };
+    let answer = if is_error { Err(text.into_owned()) } else { Ok(text.into_owned()) };
+    catch_panic((), || python_requests::answer(kind, answer));
 }

@@ -7,7 +7,9 @@ use marey_record::perf::PerfError;
 use marey_record::table::{ErrorBuffer, ErrorCode, MetricArg, Sink, ValueTag};
 use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 
 /// The error of a failed call, as the caller will find it in its error buffer.
 pub(crate) struct Failure {
@@ -25,9 +27,9 @@ impl Failure {
         Self { code: ErrorCode::Io, message }
     }
 
-    /// Creates the error of a call that is not supported here.
-    pub(crate) fn unsupported(message: String) -> Self {
-        Self { code: ErrorCode::Unsupported, message }
+    /// Creates the error of a call that is not supported here, for this reason.
+    pub(crate) fn unsupported(reason: impl Display) -> Self {
+        Self { code: ErrorCode::Unsupported, message: reason.to_string() }
     }
 }
 
@@ -83,7 +85,7 @@ pub(crate) unsafe fn read_text<'a>(
         return Err(Failure::argument(name, "is null"));
     }
     // SAFETY: not null; the caller guarantees `len` readable elements.
-    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) };
+    let bytes = unsafe { slice::from_raw_parts(data.cast::<u8>(), len) };
     Ok(String::from_utf8_lossy(bytes))
 }
 
@@ -100,7 +102,7 @@ pub(crate) unsafe fn read_metrics(
         return Err(Failure::argument("values", "is null"));
     }
     // SAFETY: not null; the caller guarantees `len` readable elements.
-    let values = unsafe { std::slice::from_raw_parts(values, len) };
+    let values = unsafe { slice::from_raw_parts(values, len) };
     values
         .iter()
         // SAFETY: guaranteed by the caller for each value.
@@ -113,33 +115,31 @@ pub(crate) unsafe fn read_metrics(
 /// # Safety
 /// As for [`read_metrics`].
 pub(crate) unsafe fn read_metric(argument: &MetricArg) -> Result<MetricValue, Failure> {
+    const INT: u32 = ValueTag::Int as u32;
+    const FLOAT: u32 = ValueTag::Float as u32;
+    const TEXT: u32 = ValueTag::Text as u32;
+    const INTS: u32 = ValueTag::Ints as u32;
+    const FLOATS: u32 = ValueTag::Floats as u32;
     if argument.data.is_null() {
         return Err(Failure::argument("values[].data", "is null"));
     }
+    let (data, len) = (argument.data, argument.len);
     // SAFETY: the caller guarantees `len` elements of the tag's type at `data`, which is not null.
-    let (bytes, ints, floats) = unsafe {
-        let (data, len) = (argument.data, argument.len);
+    unsafe {
         match argument.tag {
-            tag if tag == ValueTag::Text as u32 => {
-                (Some(std::slice::from_raw_parts(data.cast::<u8>(), len)), None, None)
+            INT | FLOAT if len != 1 => {
+                Err(Failure::argument("values[].len", "is not 1 for a scalar"))
             }
-            tag if tag == ValueTag::Int as u32 || tag == ValueTag::Ints as u32 => {
-                (None, Some(std::slice::from_raw_parts(data.cast::<i64>(), len)), None)
+            INT => Ok(MetricValue::Int(*data.cast())),
+            FLOAT => Ok(MetricValue::Float(*data.cast())),
+            TEXT => {
+                let text = String::from_utf8_lossy(slice::from_raw_parts(data.cast(), len));
+                Ok(MetricValue::Text(text.into()))
             }
-            tag if tag == ValueTag::Float as u32 || tag == ValueTag::Floats as u32 => {
-                (None, None, Some(std::slice::from_raw_parts(data.cast::<f64>(), len)))
-            }
-            _ => return Err(Failure::argument("values[].tag", "is not a value tag")),
+            INTS => Ok(MetricValue::Ints(slice::from_raw_parts(data.cast(), len).to_vec())),
+            FLOATS => Ok(MetricValue::Floats(slice::from_raw_parts(data.cast(), len).to_vec())),
+            _ => Err(Failure::argument("values[].tag", "is not a value tag")),
         }
-    };
-    let is_scalar = argument.tag == ValueTag::Int as u32 || argument.tag == ValueTag::Float as u32;
-    match (bytes, ints, floats) {
-        (Some(bytes), _, _) => Ok(MetricValue::Text(String::from_utf8_lossy(bytes).into())),
-        (_, Some(&[value]), _) if is_scalar => Ok(MetricValue::Int(value)),
-        (_, _, Some(&[value])) if is_scalar => Ok(MetricValue::Float(value)),
-        (_, Some(values), _) if !is_scalar => Ok(MetricValue::Ints(values.to_vec())),
-        (_, _, Some(values)) if !is_scalar => Ok(MetricValue::Floats(values.to_vec())),
-        _ => Err(Failure::argument("values[].len", "is not 1 for a scalar")),
     }
 }
 
@@ -161,11 +161,8 @@ pub(crate) fn catch_panic<T>(fallback: T, run: impl FnOnce() -> T) -> T {
 
 /// Calls `run` and returns its value. If `run` fails or panics, stores the error in the caller's
 /// buffer and returns `fallback`.
-///
-/// # Safety
-/// `error` is null or points to a writable buffer.
-pub(crate) unsafe fn call_with_error<T>(
-    error: *mut ErrorBuffer,
+pub(crate) fn call_with_error<T>(
+    error: Option<&mut ErrorBuffer>,
     fallback: T,
     run: impl FnOnce() -> Result<T, Failure>,
 ) -> T {
@@ -173,18 +170,16 @@ pub(crate) unsafe fn call_with_error<T>(
         let message = "internal error in marey; please report this bug".to_owned();
         Err(Failure { code: ErrorCode::Internal, message })
     });
-    // SAFETY: guaranteed by the caller.
-    let buffer = unsafe { error.as_mut() };
     match result {
         Ok(value) => {
-            if let Some(buffer) = buffer {
+            if let Some(buffer) = error {
                 buffer.code = ErrorCode::Ok as i32;
                 buffer.message[0] = 0;
             }
             value
         }
         Err(failure) => {
-            if let Some(buffer) = buffer {
+            if let Some(buffer) = error {
                 write_failure(buffer, &failure);
             }
             fallback
@@ -193,11 +188,8 @@ pub(crate) unsafe fn call_with_error<T>(
 }
 
 /// Calls `run` like [`call_with_error`], and returns an [`ErrorCode`].
-///
-/// # Safety
-/// As for [`call_with_error`].
-pub(crate) unsafe fn call_with_status(
-    error: *mut ErrorBuffer,
+pub(crate) fn call_with_status(
+    error: Option<&mut ErrorBuffer>,
     run: impl FnOnce() -> Result<(), Failure>,
 ) -> i32 {
     let mut code = ErrorCode::Internal as i32;
@@ -206,8 +198,7 @@ pub(crate) unsafe fn call_with_status(
         code = result.as_ref().err().map_or(ErrorCode::Ok, |failure| failure.code) as i32;
         result
     };
-    // SAFETY: guaranteed by the caller.
-    unsafe { call_with_error(error, (), run) };
+    call_with_error(error, (), run);
     code
 }
 

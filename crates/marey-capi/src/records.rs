@@ -82,27 +82,25 @@ pub(crate) extern "C" fn is_sample_due(cause: u8) -> bool {
     catch_panic(false, || cause.is_some_and(api::is_sample_due))
 }
 
-pub(crate) unsafe extern "C" fn next_sample(
+pub(crate) extern "C" fn next_sample(
     thread: u32,
-    cause: *mut u8,
-    duration_nanos: *mut u64,
+    cause: Option<&mut u8>,
+    duration_nanos: Option<&mut u64>,
 ) -> bool {
     let Some(due) = catch_panic(None, || api::next_sample(thread)) else { return false };
     let (due_cause, duration) = match due {
         DueTask::Sample(cause, duration) => (cause as u8, duration),
         DueTask::Collective => (NO_SAMPLE, Duration::ZERO),
     };
-    // SAFETY: the caller passes writable numbers or null.
-    if let (Some(cause), Some(nanos)) = unsafe { (cause.as_mut(), duration_nanos.as_mut()) } {
+    if let (Some(cause), Some(nanos)) = (cause, duration_nanos) {
         *cause = due_cause;
         *nanos = duration.as_nanos().try_into().unwrap_or(u64::MAX);
     }
     true
 }
 
-pub(crate) unsafe extern "C" fn record_variables(line: *const LineArg) {
-    // SAFETY: the caller passes null or a readable line.
-    let Some(line) = (unsafe { line.as_ref() }) else { return };
+pub(crate) unsafe extern "C" fn record_variables(line: Option<&LineArg>) {
+    let Some(line) = line else { return };
     if line.variables.is_null() {
         return;
     }

@@ -38,9 +38,9 @@ fn for_each_session(
 
 pub(crate) unsafe extern "C" fn start(
     options: *const StartOptions,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i64 {
-    // SAFETY: the caller passes a filled-in struct or null, and a writable buffer or null.
+    // SAFETY: the caller passes a filled-in struct or null.
     unsafe {
         call_with_error(error, -1, || {
             let options = read_options(options)?;
@@ -52,13 +52,9 @@ pub(crate) unsafe extern "C" fn start(
                     1 => ContextSource::Python,
                     other => return Err(Error::UnknownContext(other.to_string()).into()),
                 },
-                format: match options.format {
-                    0 => Format::Hatchet,
-                    1 => Format::HatchetMsgpack,
-                    2 => Format::ChromeTrace,
-                    3 => Format::Run,
-                    other => return Err(Error::UnknownFormat(other.to_string()).into()),
-                },
+                format: *Format::ALL
+                    .get(options.format as usize)
+                    .ok_or_else(|| Error::UnknownFormat(options.format.to_string()))?,
                 flush_phases: options.flush_phases != 0,
                 quiet_if_empty: options.quiet_if_empty != 0,
                 is_addressed_only: options.is_addressed_only != 0,
@@ -89,14 +85,12 @@ unsafe fn read_options(options: *const StartOptions) -> Result<StartOptions, Fai
     Ok(complete)
 }
 
-pub(crate) unsafe extern "C" fn activate(session: i64, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe { call_with_status(error, || for_each_session(session, api::activate)) }
+pub(crate) extern "C" fn activate(session: i64, error: Option<&mut ErrorBuffer>) -> i32 {
+    call_with_status(error, || for_each_session(session, api::activate))
 }
 
-pub(crate) unsafe extern "C" fn deactivate(session: i64, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe { call_with_status(error, || for_each_session(session, api::deactivate)) }
+pub(crate) extern "C" fn deactivate(session: i64, error: Option<&mut ErrorBuffer>) -> i32 {
+    call_with_status(error, || for_each_session(session, api::deactivate))
 }
 
 pub(crate) unsafe extern "C" fn finalize(
@@ -105,10 +99,10 @@ pub(crate) unsafe extern "C" fn finalize(
     format_len: usize,
     paths: Option<Sink>,
     context: *mut c_void,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null, a readable text or null as `format`, and
-    // a function that takes bytes and `context` as `paths`.
+    // SAFETY: the caller passes a readable text or null as `format`, and a function that takes bytes
+    // and `context` as `paths`.
     unsafe {
         call_with_status(error, || {
             let format = optional_format(format, format_len)?;
@@ -132,39 +126,29 @@ unsafe fn optional_format(format: *const c_char, len: usize) -> Result<Option<Fo
     Ok(Some(unsafe { read_text(format, len, "format") }?.parse()?))
 }
 
-pub(crate) unsafe extern "C" fn advance_phase(session: i64, error: *mut ErrorBuffer) -> i64 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe {
-        call_with_error(error, -1, || Ok(i64::from(api::advance_phase(session_id(session)?)?)))
-    }
+pub(crate) extern "C" fn advance_phase(session: i64, error: Option<&mut ErrorBuffer>) -> i64 {
+    call_with_error(error, -1, || Ok(i64::from(api::advance_phase(session_id(session)?)?)))
 }
 
-pub(crate) unsafe extern "C" fn is_phase_complete(
+pub(crate) extern "C" fn is_phase_complete(
     session: i64,
     phase: u32,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe {
-        call_with_error(error, -1, || {
-            Ok(i32::from(api::is_phase_complete(session_id(session)?, phase)?))
-        })
-    }
+    let is_complete = || Ok(i32::from(api::is_phase_complete(session_id(session)?, phase)?));
+    call_with_error(error, -1, is_complete)
 }
 
-pub(crate) unsafe extern "C" fn clear(
+pub(crate) extern "C" fn clear(
     session: i64,
     phase: u32,
     includes_earlier: bool,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe {
-        call_with_status(error, || {
-            let first_phase = if includes_earlier { 0 } else { phase };
-            Ok(api::clear_phases(session_id(session)?, first_phase..=phase)?)
-        })
-    }
+    call_with_status(error, || {
+        let first_phase = if includes_earlier { 0 } else { phase };
+        Ok(api::clear_phases(session_id(session)?, first_phase..=phase)?)
+    })
 }
 
 pub(crate) unsafe extern "C" fn get_data(
@@ -174,10 +158,10 @@ pub(crate) unsafe extern "C" fn get_data(
     format_len: usize,
     sink: Option<Sink>,
     context: *mut c_void,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null, a readable text or null as `format`, and
-    // a function that takes bytes and `context`.
+    // SAFETY: the caller passes a readable text or null as `format`, and a function that takes bytes
+    // and `context`.
     unsafe {
         call_with_status(error, || {
             let format = optional_format(format, format_len)?.unwrap_or_default();
@@ -188,33 +172,27 @@ pub(crate) unsafe extern "C" fn get_data(
     }
 }
 
-pub(crate) unsafe extern "C" fn depth(session: i64, error: *mut ErrorBuffer) -> i64 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe { call_with_error(error, -1, || Ok(i64::from(api::stack_depth(session_id(session)?)?))) }
+pub(crate) extern "C" fn depth(session: i64, error: Option<&mut ErrorBuffer>) -> i64 {
+    call_with_error(error, -1, || Ok(i64::from(api::stack_depth(session_id(session)?)?)))
 }
 
-pub(crate) unsafe extern "C" fn context(session: i64, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe { call_with_error(error, -1, || Ok(api::context_source(session_id(session)?)? as i32)) }
+pub(crate) extern "C" fn context(session: i64, error: Option<&mut ErrorBuffer>) -> i32 {
+    call_with_error(error, -1, || Ok(api::context_source(session_id(session)?)? as i32))
 }
 
-pub(crate) unsafe extern "C" fn set_quiet_if_empty(session: i64, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: the caller passes a writable buffer or null.
-    unsafe { call_with_status(error, || Ok(api::set_quiet_if_empty(session_id(session)?)?)) }
+pub(crate) extern "C" fn set_quiet_if_empty(session: i64, error: Option<&mut ErrorBuffer>) -> i32 {
+    call_with_status(error, || Ok(api::set_quiet_if_empty(session_id(session)?)?))
 }
 
-pub(crate) unsafe extern "C" fn session_scope(
+pub(crate) extern "C" fn session_scope(
     session: i64,
-    scope: *const Detached,
-    error: *mut ErrorBuffer,
+    scope: Option<&Detached>,
+    error: Option<&mut ErrorBuffer>,
 ) -> *const Detached {
-    // SAFETY: the caller passes null or an unreleased scope, and a writable buffer or null.
-    unsafe {
-        call_with_error(error, std::ptr::null(), || {
-            let scope = api::address(session_id(session)?, scope.as_ref())?;
-            Ok(scope.map_or(std::ptr::null(), Arc::into_raw))
-        })
-    }
+    call_with_error(error, std::ptr::null(), || {
+        let scope = api::address(session_id(session)?, scope)?;
+        Ok(scope.map_or(std::ptr::null(), Arc::into_raw))
+    })
 }
 
 pub(crate) unsafe extern "C" fn sessions(sessions: *mut i64, len: usize) -> usize {
@@ -262,10 +240,9 @@ pub(crate) unsafe extern "C" fn run_dir(
     session: i64,
     sink: Option<Sink>,
     context: *mut c_void,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a function that takes bytes and `context`, and a writable buffer or
-    // null.
+    // SAFETY: the caller passes a function that takes bytes and `context`.
     unsafe {
         call_with_status(error, || {
             if let Some(path) = api::run_dir(session_id(session)?)? {
@@ -282,10 +259,10 @@ pub(crate) unsafe extern "C" fn device_events(
     session: i64,
     receive: Option<DeviceEventReceiver>,
     context: *mut c_void,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a readable path, a function that takes an event and this context,
-    // and a writable buffer or null.
+    // SAFETY: the caller passes a readable path, and a function that takes an event and this
+    // context.
     unsafe {
         call_with_status(error, || {
             let run = read_text(run, run_len, "run")?;

@@ -17,36 +17,28 @@ pub(crate) extern "C" fn shapes(shapes: u32, fields: u64) {
     catch_panic((), || shapes::set(shapes, InputFields::from_packed(fields)));
 }
 
-pub(crate) unsafe extern "C" fn operators(
+pub(crate) extern "C" fn operators(
     is_on: bool,
     sequence: u8,
     forward_thread: u8,
-    error: *mut ErrorBuffer,
+    error: Option<&mut ErrorBuffer>,
 ) -> i32 {
-    // SAFETY: the caller passes a writable error buffer or null.
-    unsafe {
-        call_with_status(error, || {
-            if is_on {
-                operators::start(AutogradFields { sequence, forward_thread })
-                    .map_err(|reason| Failure::unsupported(reason.to_string()))
-            } else {
-                operators::stop();
-                Ok(())
-            }
-        })
-    }
+    call_with_status(error, || {
+        if is_on {
+            let fields = AutogradFields { sequence, forward_thread };
+            return operators::start(fields).map_err(Failure::unsupported);
+        }
+        operators::stop();
+        Ok(())
+    })
 }
 
-pub(crate) unsafe extern "C" fn ids(is_on: bool, error: *mut ErrorBuffer) -> i32 {
-    // SAFETY: the caller passes a writable error buffer or null.
-    unsafe {
-        call_with_status(error, || {
-            if is_on {
-                ids::start().map_err(|reason| Failure::unsupported(reason.to_string()))
-            } else {
-                ids::stop();
-                Ok(())
-            }
-        })
-    }
+pub(crate) extern "C" fn ids(is_on: bool, error: Option<&mut ErrorBuffer>) -> i32 {
+    call_with_status(error, || {
+        if is_on {
+            return ids::start().map_err(Failure::unsupported);
+        }
+        ids::stop();
+        Ok(())
+    })
 }

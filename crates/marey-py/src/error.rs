@@ -10,9 +10,9 @@ const NOT_FOUND: i32 = ErrorCode::NotFound as i32;
 const IO: i32 = ErrorCode::Io as i32;
 
 /// Calls `call` with an error buffer, and returns an error that it stores there as an exception.
-pub(crate) fn try_call<T>(call: impl FnOnce(*mut ErrorBuffer) -> T) -> Result<T, PyErr> {
+pub(crate) fn try_call<T>(call: impl FnOnce(&mut ErrorBuffer) -> T) -> Result<T, PyErr> {
     let mut buffer = ErrorBuffer::default();
-    let value = call(&raw mut buffer);
+    let value = call(&mut buffer);
     if buffer.code == ErrorCode::Ok as i32 { Ok(value) } else { Err(to_exception(&buffer)) }
 }
 

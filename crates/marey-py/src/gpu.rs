@@ -2,8 +2,7 @@
 //! Calls that may wait for a driver release the GIL.
 
 use crate::error::try_call;
-use crate::library::table;
-use crate::sessions::push_bytes;
+use crate::library::{receive_text, table};
 use marey_record::table::{GpuLevel, GpuOptions};
 use pyo3::prelude::*;
 
@@ -13,7 +12,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 #[pyo3(signature = (*, is_required, keeps_activities, paths))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
-fn start_gpu(
+pub(crate) fn start_gpu(
     py: Python<'_>,
     is_required: bool,
     keeps_activities: bool,
@@ -30,24 +29,20 @@ fn start_gpu(
             paths: paths.as_ptr().cast(),
             paths_len: paths.len(),
         };
-        // SAFETY: the options live until the call returns.
-        try_call(|error| unsafe { (table().gpu_start)(&raw const options, error) })
-    })?;
-    Ok(())
+        // SAFETY: the paths live until the call returns.
+        try_call(|error| unsafe { (table().gpu_start)(Some(&options), Some(error)) }).map(drop)
+    })
 }
 
 /// Returns how devices are recorded (`"host"`, `"cupti"`, `"waiting"` or `"idle"`), a sentence that
 /// says so or says why they are not, the remedy, and the code of the call that failed.
 #[pyfunction]
-fn gpu_level(py: Python<'_>) -> (&'static str, String, String, Option<i64>) {
+pub(crate) fn gpu_level(py: Python<'_>) -> (&'static str, String, String, Option<i64>) {
     // Another thread may be starting or ending CUPTI, and this call waits for it.
     let (level, text) = py.detach(|| {
-        let mut text: Vec<u8> = Vec::new();
-        // SAFETY: the sink takes a vector of bytes, which lives until the call returns.
-        let level = unsafe { (table().gpu_level)(Some(push_bytes), (&raw mut text).cast()) };
-        (level, text)
+        // SAFETY: the sink and its context belong together.
+        receive_text(|sink, context| unsafe { (table().gpu_level)(sink, context) })
     });
-    let text = String::from_utf8_lossy(&text);
     let mut lines = text.split('\n').map(str::to_owned);
     let mut line = || lines.next().unwrap_or_default();
     let level_name = match level {
@@ -61,7 +56,7 @@ fn gpu_level(py: Python<'_>) -> (&'static str, String, String, Option<i64>) {
 
 /// Sets the note that profiles and runs carry on how devices are recorded.
 #[pyfunction]
-fn note_gpu(text: &str) {
+pub(crate) fn note_gpu(text: &str) {
     // SAFETY: the text lives until the call returns.
     unsafe { (table().gpu_note)(text.as_ptr().cast(), text.len()) };
 }
@@ -69,7 +64,7 @@ fn note_gpu(text: &str) {
 /// Leaves CUPTI to another profiler, or takes it back. Returns whether this call ended a recording
 /// of devices.
 #[pyfunction]
-fn pause_gpu(py: Python<'_>, is_paused: bool) -> bool {
+pub(crate) fn pause_gpu(py: Python<'_>, is_paused: bool) -> bool {
     // The call waits for the devices. Other threads run meanwhile.
     py.detach(|| (table().gpu_pause)(is_paused))
 }
@@ -79,31 +74,23 @@ fn pause_gpu(py: Python<'_>, is_paused: bool) -> bool {
 /// vendors' libraries.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
-fn probe_gpu(question: &str, paths: Vec<String>) -> PyResult<Vec<Vec<String>>> {
+pub(crate) fn probe_gpu(question: &str, paths: Vec<String>) -> PyResult<Vec<Vec<String>>> {
     let paths = paths.join("\n");
-    let mut text: Vec<u8> = Vec::new();
-    // SAFETY: the texts and the vector live until the call returns, and the sink expects a vector
-    // of bytes as its context.
-    try_call(|error| unsafe {
-        (table().gpu_probe)(
-            question.as_ptr().cast(),
-            question.len(),
-            paths.as_ptr().cast(),
-            paths.len(),
-            Some(push_bytes),
-            (&raw mut text).cast(),
-            error,
-        )
-    })?;
-    let text = String::from_utf8_lossy(&text);
+    let (answered, text) = receive_text(|sink, context| {
+        // SAFETY: the texts live until the call returns, and the sink and its context belong
+        // together.
+        try_call(|error| unsafe {
+            (table().gpu_probe)(
+                question.as_ptr().cast(),
+                question.len(),
+                paths.as_ptr().cast(),
+                paths.len(),
+                sink,
+                context,
+                Some(error),
+            )
+        })
+    });
+    answered?;
     Ok(text.lines().map(|row| row.split('\t').map(str::to_owned).collect()).collect())
-}
-
-/// Adds the functions to the module.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(start_gpu, module)?)?;
-    module.add_function(wrap_pyfunction!(gpu_level, module)?)?;
-    module.add_function(wrap_pyfunction!(note_gpu, module)?)?;
-    module.add_function(wrap_pyfunction!(pause_gpu, module)?)?;
-    module.add_function(wrap_pyfunction!(probe_gpu, module)?)
 }

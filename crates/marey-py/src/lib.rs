@@ -34,7 +34,6 @@ mod thread;
 mod torch;
 mod watch;
 
-use marey_record::table::NO_SAMPLE;
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -61,33 +60,67 @@ fn require_first_interpreter() -> PyResult<()> {
 }
 
 #[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    require_first_interpreter()?;
-    library::load(module.py())?;
-    task::setup(module.py())?;
-    scope::add_to(module)?;
-    sessions::add_to(module)?;
-    gpu::add_to(module)?;
-    torch::add_to(module)?;
-    performance::add_to(module)?;
-    memory::add_to(module)?;
-    metrics::add_to(module)?;
-    watch::add_to(module)?;
-    module.add_function(wrap_pyfunction!(frames::enable_frames, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::set_frame_base, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::frames_are_fast, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::sample_stacks, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::needs_sampling, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::begin_sampling, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::end_sampling, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::next_sample, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::find_collectives, module)?)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::answer_collective, module)?)?;
-    module.add("NO_SAMPLE", NO_SAMPLE)?;
-    module.add_function(wrap_pyfunction!(frames::sampling::follow_settings, module)?)?;
-    module.add_function(wrap_pyfunction!(task::task_detection_is_fast, module)?)?;
-    module.add_function(wrap_pyfunction!(task::launches_find_tasks, module)?)?;
-    module.add_function(wrap_pyfunction!(library::library_path, module)?)?;
-    module.add_function(wrap_pyfunction!(nvtx::nvtx_injection, module)?)?;
-    module.add("__version__", env!("CARGO_PKG_VERSION"))
+mod _native {
+    use super::{library, require_first_interpreter, scope, task};
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::frames::sampling::{
+        answer_collective, begin_sampling, end_sampling, find_collectives, follow_settings,
+        needs_sampling, next_sample, sample_stacks,
+    };
+    #[pymodule_export]
+    use super::frames::{enable_frames, frames_are_fast, set_frame_base};
+    #[pymodule_export]
+    use super::gpu::{gpu_level, note_gpu, pause_gpu, probe_gpu, start_gpu};
+    #[pymodule_export]
+    use super::library::library_path;
+    #[pymodule_export]
+    use super::memory::{Memory, peak_resident_bytes, resident_bytes};
+    #[pymodule_export]
+    use super::metrics::FloatMetric;
+    #[pymodule_export]
+    use super::nvtx::nvtx_injection;
+    #[pymodule_export]
+    use super::performance::count_events;
+    #[pymodule_export]
+    use super::scope::calls::{
+        add_metrics, enter_op, enter_scope, enter_state, exit_op, exit_scope, exit_state,
+        innermost_name,
+    };
+    #[pymodule_export]
+    use super::scope::module_call::{set_module_call, thread_stack, wrap_module_call};
+    #[pymodule_export]
+    use super::scope::reference::{ScopeRef, innermost_scope};
+    #[pymodule_export]
+    use super::scope::timed::Timings;
+    #[pymodule_export]
+    use super::scope::times::Times;
+    #[pymodule_export]
+    use super::sessions::{
+        activate, active_sessions, advance_phase, after_fork_in_parent, before_fork,
+        begin_process_exit, checkpoint, clear, count_losses, deactivate, depth, end_idle_threads,
+        finalize, get_data, is_active, is_phase_complete, is_recording, note, run_dir, sessions,
+        set_quiet_if_empty, set_setting, setting, start,
+    };
+    #[pymodule_export]
+    use super::task::{launches_find_tasks, task_detection_is_fast};
+    #[pymodule_export]
+    use super::torch::{number_operators, record_collectives, record_operators};
+    #[pymodule_export]
+    use super::watch::record_variables;
+
+    #[pymodule_export]
+    const HOST_MEMORY: &str = marey_model::memory::HOST;
+    #[pymodule_export]
+    const NO_SAMPLE: u8 = marey_record::table::NO_SAMPLE;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        require_first_interpreter()?;
+        library::load(module.py())?;
+        task::setup(module.py())?;
+        scope::add_to(module)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

@@ -3,7 +3,7 @@
 //! A process must have one recorder, so a copy that the program has loaded already is used.
 
 use marey_model::env;
-use marey_record::table::{ABI_VERSION, SYMBOL, Table};
+use marey_record::table::{ABI_VERSION, SYMBOL, Sink, Table};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use std::ffi::{CStr, CString, OsStr, OsString, c_void};
@@ -33,6 +33,39 @@ pub(crate) fn is_live() -> bool {
 /// Whether any session records.
 pub(crate) fn is_active() -> bool {
     table().active.load(Ordering::Relaxed) != 0
+}
+
+/// Returns the interned id of a name.
+pub(crate) fn intern(name: &str) -> u32 {
+    // SAFETY: the text lives until the call returns.
+    unsafe { (table().intern)(name.as_ptr().cast(), name.len()) }
+}
+
+/// Returns the interned id of a metric's name, or `NO_METRIC`.
+pub(crate) fn intern_metric(name: &str) -> u32 {
+    // SAFETY: the text lives until the call returns.
+    unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) }
+}
+
+/// Calls a function of the table that passes bytes to a sink. Returns its result, and what it has
+/// passed in each call of the sink.
+pub(crate) fn receive<T>(call: impl FnOnce(Option<Sink>, *mut c_void) -> T) -> (T, Vec<Vec<u8>>) {
+    unsafe extern "C" fn push(received: *mut c_void, bytes: *const u8, len: usize) {
+        // SAFETY: the context is the list below, and the library passes `len` readable bytes.
+        unsafe {
+            let bytes = std::slice::from_raw_parts(bytes, len);
+            (*received.cast::<Vec<Vec<u8>>>()).push(bytes.to_vec());
+        }
+    }
+    let mut received: Vec<Vec<u8>> = Vec::new();
+    let result = call(Some(push), (&raw mut received).cast());
+    (result, received)
+}
+
+/// Calls a function of the table that passes one text to a sink. Returns its result and the text.
+pub(crate) fn receive_text<T>(call: impl FnOnce(Option<Sink>, *mut c_void) -> T) -> (T, String) {
+    let (result, received) = receive(call);
+    (result, String::from_utf8_lossy(&received.concat()).into_owned())
 }
 
 /// Loads the library: the copy that the process has loaded already, else the file that `MAREY_LIB`

@@ -1,9 +1,9 @@
 //! Readings of device and host memory, which the Python package adds to the innermost scope as
 //! metrics.
 
-use crate::library::{is_active, table};
+use crate::library::{intern_metric, is_active};
 use crate::scope::add_values_to_innermost;
-use marey_model::memory::{HOST, READING_LENGTH, growth_name, reading_name};
+use marey_model::memory::{READING_LENGTH, growth_name, reading_name};
 use marey_record::table::{MetricArg, ValueTag};
 use pyo3::prelude::*;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ const UNKNOWN_BYTES: i64 = -1;
 
 /// A memory whose readings are recorded: the memory of a device, such as `cuda:0`, or `host`.
 #[pyclass(frozen, module = "marey._native")]
-struct Memory {
+pub(crate) struct Memory {
     /// The id of the metric with the totals.
     reading_metric_id: u32,
     /// The id of the metric with the growth.
@@ -30,13 +30,9 @@ struct Memory {
 impl Memory {
     #[new]
     fn new(memory: &str) -> Self {
-        let intern = |name: &str| {
-            // SAFETY: the text lives until the call returns.
-            unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) }
-        };
         Self {
-            reading_metric_id: intern(&reading_name(memory)),
-            growth_metric_id: intern(&growth_name(memory)),
+            reading_metric_id: intern_metric(&reading_name(memory)),
+            growth_metric_id: intern_metric(&growth_name(memory)),
             previous_bytes: AtomicI64::new(UNKNOWN_BYTES),
         }
     }
@@ -90,7 +86,7 @@ static STATM_FILE: Mutex<Option<StatmFile>> = Mutex::new(None);
 
 /// Returns the resident size of this process in bytes, `None` if the system does not tell it.
 #[pyfunction]
-fn resident_bytes() -> Option<i64> {
+pub(crate) fn resident_bytes() -> Option<i64> {
     // Not `lock`: another thread may have held the lock when this process was forked.
     let mut shared_file = STATM_FILE.try_lock().ok()?;
     let pid = std::process::id();
@@ -121,17 +117,9 @@ fn read_resident_bytes(file: &File) -> Option<i64> {
 /// Returns the largest resident size that this process has had, in bytes, `None` if the system does
 /// not tell it.
 #[pyfunction]
-fn peak_resident_bytes() -> Option<i64> {
+pub(crate) fn peak_resident_bytes() -> Option<i64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: i64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kibibytes.saturating_mul(1024))
-}
-
-/// Adds the class and the functions to the module.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Memory>()?;
-    module.add("HOST_MEMORY", HOST)?;
-    module.add_function(wrap_pyfunction!(resident_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(peak_resident_bytes, module)?)
 }

@@ -3,7 +3,7 @@
 //! Arrays and tensors are converted by their `tolist`, so no library of arrays is imported.
 
 use crate::error::try_call;
-use crate::library::{is_active, table};
+use crate::library::{intern_metric, is_active};
 use crate::scope::add_values_to_innermost;
 use crate::text::utf8;
 use marey_record::table::{ErrorBuffer, MetricArg, NO_METRIC, ValueTag};
@@ -40,7 +40,7 @@ impl MetricInput {
 /// A metric with values of type `float`. Its name is looked up once, unlike those of the dict of
 /// `add_metrics`.
 #[pyclass(frozen, module = "marey._native")]
-struct FloatMetric {
+pub(crate) struct FloatMetric {
     metric_id: u32,
 }
 
@@ -48,10 +48,7 @@ struct FloatMetric {
 impl FloatMetric {
     #[new]
     fn new(name: &Bound<'_, PyString>) -> PyResult<Self> {
-        let name = utf8(name)?;
-        // SAFETY: the text lives until the call returns.
-        let metric_id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
-        Ok(Self { metric_id })
+        Ok(Self { metric_id: intern_metric(&utf8(name)?) })
     }
 
     /// Adds a value to the innermost scope.
@@ -66,16 +63,11 @@ impl FloatMetric {
     }
 }
 
-/// Adds the class to the module.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<FloatMetric>()
-}
-
-/// Converts the metrics of a dict and passes them to `add`, which has the signature of the C
-/// functions that add metrics.
+/// Converts the metrics of a dict and passes them to `add`, which calls a C function that adds
+/// metrics.
 pub(crate) fn convert_and_add(
     metrics: &Bound<'_, PyDict>,
-    add: impl FnOnce(*const MetricArg, usize, *mut ErrorBuffer) -> i32,
+    add: impl FnOnce(&[MetricArg], &mut ErrorBuffer) -> i32,
 ) -> PyResult<()> {
     let mut metric_ids = Vec::with_capacity(metrics.len());
     let mut values = Vec::with_capacity(metrics.len());
@@ -84,8 +76,7 @@ pub(crate) fn convert_and_add(
             PyTypeError::new_err(format!("a metric's name must be a str: {error}"))
         })?;
         let name = utf8(&name)?;
-        // SAFETY: the text lives until the call returns.
-        let metric_id = unsafe { (table().intern_metric)(name.as_ptr().cast(), name.len()) };
+        let metric_id = intern_metric(&name);
         if metric_id != NO_METRIC {
             values.push(convert_value(&name, &value)?);
             metric_ids.push(metric_id);
@@ -93,8 +84,7 @@ pub(crate) fn convert_and_add(
     }
     let arguments: Vec<_> =
         metric_ids.iter().zip(&values).map(|(&id, value)| value.as_argument(id)).collect();
-    try_call(|error| add(arguments.as_ptr(), arguments.len(), error))?;
-    Ok(())
+    try_call(|error| add(&arguments, error)).map(drop)
 }
 
 fn convert_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<MetricInput> {

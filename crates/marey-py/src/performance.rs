@@ -9,15 +9,10 @@ use pyo3::prelude::*;
 /// stops the counting. Raises `ValueError` for an unknown name or too many names. Raises
 /// `RuntimeError` if the system refuses an event. The previous events are then still counted.
 #[pyfunction]
-fn count_events(names: &str) -> PyResult<()> {
-    // SAFETY: the text and the error buffer live until the call returns.
+pub(crate) fn count_events(names: &str) -> PyResult<()> {
+    // SAFETY: the text lives until the call returns.
     try_call(|error| unsafe {
-        (table().performance_events)(names.as_ptr().cast(), names.len(), error)
-    })?;
-    Ok(())
-}
-
-/// Adds the function to the module.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(count_events, module)?)
+        (table().performance_events)(names.as_ptr().cast(), names.len(), Some(error))
+    })
+    .map(drop)
 }

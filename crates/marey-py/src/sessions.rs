@@ -5,11 +5,12 @@
 
 use crate::error::try_call;
 use crate::frames;
-use crate::library::{self, is_live, table};
+use crate::library::{self, intern, is_live, receive, table};
 use crate::torch;
 use marey_model::loss::LossCause;
 use marey_model::setting::{Declaration, SettingKind};
-use marey_record::table::StartOptions;
+use marey_record::Format;
+use marey_record::table::{ErrorBuffer, Sink, StartOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -26,7 +27,7 @@ const ALL_SESSIONS: i64 = -1;
 #[pyfunction]
 #[pyo3(signature = (name, *, python_context, output_format, flush_phases, quiet_if_empty))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
-fn start(
+pub(crate) fn start(
     py: Python<'_>,
     name: PathBuf,
     python_context: bool,
@@ -34,35 +35,29 @@ fn start(
     flush_phases: bool,
     quiet_if_empty: bool,
 ) -> PyResult<i64> {
-    let format = match output_format {
-        "hatchet" => 0,
-        "hatchet_msgpack" => 1,
-        "chrome_trace" => 2,
-        "marey" | "ring" => 3,
-        other => return Err(PyValueError::new_err(format!("Unknown output format: {other}"))),
-    };
+    let is_ring = output_format == "ring";
+    let format = if is_ring { Ok(Format::Run) } else { output_format.parse::<Format>() };
+    let format = format.map_err(|error| PyValueError::new_err(error.to_string()))?;
     if python_context {
         frames::enable_frames(py)?;
     }
     (table().note_environment)();
     let name = name.as_os_str().as_bytes();
-    let options = StartOptions {
-        size: size_of::<StartOptions>(),
-        name: name.as_ptr().cast(),
-        name_len: name.len(),
-        context: u32::from(python_context),
-        format,
-        flush_phases: u32::from(flush_phases),
-        quiet_if_empty: u32::from(quiet_if_empty),
-        environment_noted: 1,
-        is_addressed_only: 0,
-        is_ring: u32::from(output_format == "ring"),
-    };
-    let options = SendPtr(&raw const options);
     let session = py.detach(|| {
-        let options = &options;
-        // SAFETY: the options live until the call returns.
-        try_call(|error| unsafe { (table().start)(options.0, error) })
+        let options = StartOptions {
+            size: size_of::<StartOptions>(),
+            name: name.as_ptr().cast(),
+            name_len: name.len(),
+            context: u32::from(python_context),
+            format: format as u32,
+            flush_phases: u32::from(flush_phases),
+            quiet_if_empty: u32::from(quiet_if_empty),
+            environment_noted: 1,
+            is_addressed_only: 0,
+            is_ring: u32::from(is_ring),
+        };
+        // SAFETY: the options and the name live until the call returns.
+        try_call(|error| unsafe { (table().start)(&raw const options, Some(error)) })
     })?;
     torch::follow_sessions();
     Ok(session)
@@ -70,13 +65,13 @@ fn start(
 
 /// Returns the numbers of the live sessions, lowest first.
 #[pyfunction]
-fn sessions(py: Python<'_>) -> Vec<i64> {
+pub(crate) fn sessions(py: Python<'_>) -> Vec<i64> {
     list_sessions(py, table().sessions)
 }
 
 /// Returns the numbers of the live sessions that record, lowest first.
 #[pyfunction]
-fn active_sessions(py: Python<'_>) -> Vec<i64> {
+pub(crate) fn active_sessions(py: Python<'_>) -> Vec<i64> {
     list_sessions(py, table().active_sessions)
 }
 
@@ -93,7 +88,7 @@ fn list_sessions(
 
 /// Adds a note about how the process is recorded to profiles and runs.
 #[pyfunction]
-fn note(key: &str, text: &str) {
+pub(crate) fn note(key: &str, text: &str) {
     // SAFETY: the texts live until the call returns.
     unsafe {
         (table().note)(key.as_ptr().cast(), key.len(), text.as_ptr().cast(), text.len());
@@ -103,11 +98,9 @@ fn note(key: &str, text: &str) {
 /// Activates a session, or all of them.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
-fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
-    py.detach(|| {
-        // SAFETY: the error buffer is writable until the call returns.
-        try_call(|error| unsafe { (table().activate)(session.unwrap_or(ALL_SESSIONS), error) })
-    })?;
+pub(crate) fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
+    let session = session.unwrap_or(ALL_SESSIONS);
+    py.detach(|| try_call(|error| (table().activate)(session, Some(error))))?;
     torch::follow_sessions();
     Ok(())
 }
@@ -115,11 +108,9 @@ fn activate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 /// Deactivates a session, or all of them.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
-fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
-    py.detach(|| {
-        // SAFETY: the error buffer is writable until the call returns.
-        try_call(|error| unsafe { (table().deactivate)(session.unwrap_or(ALL_SESSIONS), error) })
-    })?;
+pub(crate) fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
+    let session = session.unwrap_or(ALL_SESSIONS);
+    py.detach(|| try_call(|error| (table().deactivate)(session, Some(error))))?;
     torch::follow_sessions();
     Ok(())
 }
@@ -127,175 +118,133 @@ fn deactivate(py: Python<'_>, session: Option<i64>) -> PyResult<()> {
 /// Ends a session, or all of them, and writes the files. Returns their paths.
 #[pyfunction]
 #[pyo3(signature = (session=None, output_format=""))]
-fn finalize(py: Python<'_>, session: Option<i64>, output_format: &str) -> PyResult<Vec<OsString>> {
+pub(crate) fn finalize(
+    py: Python<'_>,
+    session: Option<i64>,
+    output_format: &str,
+) -> PyResult<Vec<OsString>> {
     // The program may have set the rank in the environment since the start.
     (table().note_environment)();
-    let mut paths: Vec<OsString> = Vec::new();
-    let context = SendPtr((&raw mut paths).cast());
-    let finalized = py.detach(|| {
-        let context = &context;
-        try_call(|error| {
-            // SAFETY: the text and the list live until the call returns; `push_path` expects the
-            // list as its context.
-            unsafe {
-                (table().finalize)(
-                    session.unwrap_or(ALL_SESSIONS),
-                    output_format.as_ptr().cast(),
-                    output_format.len(),
-                    Some(push_path),
-                    context.0,
-                    error,
-                )
-            }
-        })
+    let (session, format) = (session.unwrap_or(ALL_SESSIONS), output_format.as_bytes());
+    let finalized = receive_without_gil(py, |sink, context, error| {
+        // SAFETY: the text lives until the call returns, and the sink and its context belong
+        // together.
+        unsafe {
+            let (format, len) = (format.as_ptr().cast(), format.len());
+            (table().finalize)(session, format, len, sink, context, Some(error))
+        }
     });
     torch::follow_sessions();
-    finalized?;
-    Ok(paths)
+    Ok(finalized?.into_iter().map(OsString::from_vec).collect())
 }
 
-/// A pointer for a closure of `Python::detach`, which demands `Send`. The closure runs on the
-/// calling thread.
-struct SendPtr<P>(P);
-
-// SAFETY: the closures that capture the pointer run on the thread that made it.
-unsafe impl<P> Send for SendPtr<P> {}
-// SAFETY: no other thread gets a reference, because the closures run on the thread that made it.
-unsafe impl<P> Sync for SendPtr<P> {}
-
-/// Appends the path to the `Vec<OsString>` that is the context.
-unsafe extern "C" fn push_path(context: *mut c_void, bytes: *const u8, len: usize) {
-    // SAFETY: the callers in this file pass a list, and the library passes `len` readable bytes.
-    unsafe {
-        let bytes = std::slice::from_raw_parts(bytes, len);
-        (*context.cast::<Vec<OsString>>()).push(OsString::from_vec(bytes.to_vec()));
-    }
-}
-
-/// Appends the library's bytes to the `Vec<u8>` that is the context.
-pub(crate) unsafe extern "C" fn push_bytes(context: *mut c_void, bytes: *const u8, len: usize) {
-    // SAFETY: all callers pass a vector of bytes, and the library passes `len` readable bytes.
-    unsafe {
-        let bytes = std::slice::from_raw_parts(bytes, len);
-        (*context.cast::<Vec<u8>>()).extend_from_slice(bytes);
-    }
+/// Calls a function of the table without the GIL. Returns what it has passed to the sink.
+fn receive_without_gil(
+    py: Python<'_>,
+    call: impl FnOnce(Option<Sink>, *mut c_void, &mut ErrorBuffer) -> i32 + Send,
+) -> PyResult<Vec<Vec<u8>>> {
+    let (result, received) =
+        py.detach(|| receive(|sink, context| try_call(|error| call(sink, context, error))));
+    result.map(|_| received)
 }
 
 /// Returns the profile of a phase as a document in `output_format`.
 #[pyfunction]
-fn get_data<'py>(
+pub(crate) fn get_data<'py>(
     py: Python<'py>,
     session: i64,
     phase: u32,
     output_format: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let mut document: Vec<u8> = Vec::new();
-    let context = SendPtr((&raw mut document).cast());
-    py.detach(|| {
-        let context = &context;
-        try_call(|error| {
-            // SAFETY: the text and the vector live until the call returns; `push_bytes` expects a
-            // vector of bytes as its context.
-            unsafe {
-                (table().get_data)(
-                    session,
-                    phase,
-                    output_format.as_ptr().cast(),
-                    output_format.len(),
-                    Some(push_bytes),
-                    context.0,
-                    error,
-                )
-            }
-        })
+    let format = output_format.as_bytes();
+    let mut received = receive_without_gil(py, |sink, context, error| {
+        // SAFETY: the text lives until the call returns, and the sink and its context belong
+        // together.
+        unsafe {
+            let (format, len) = (format.as_ptr().cast(), format.len());
+            (table().get_data)(session, phase, format, len, sink, context, Some(error))
+        }
     })?;
-    Ok(PyBytes::new(py, &document))
+    Ok(PyBytes::new(py, &received.pop().unwrap_or_default()))
 }
 
 /// Closes a session's phase. Returns the number of the next phase.
 #[pyfunction]
-fn advance_phase(py: Python<'_>, session: i64) -> PyResult<i64> {
-    // SAFETY: the error buffer is writable until the call returns.
-    py.detach(|| try_call(|error| unsafe { (table().advance_phase)(session, error) }))
+pub(crate) fn advance_phase(py: Python<'_>, session: i64) -> PyResult<i64> {
+    py.detach(|| try_call(|error| (table().advance_phase)(session, Some(error))))
 }
 
 /// Whether a phase is complete, so that no data will be added to it.
 #[pyfunction]
-fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool> {
-    // SAFETY: the error buffer is writable until the call returns.
-    let call = || try_call(|error| unsafe { (table().is_phase_complete)(session, phase, error) });
+pub(crate) fn is_phase_complete(py: Python<'_>, session: i64, phase: u32) -> PyResult<bool> {
+    let call = || try_call(|error| (table().is_phase_complete)(session, phase, Some(error)));
     Ok(py.detach(call)? == 1)
 }
 
 /// Drops the data of a phase, and with `includes_earlier` also those of all phases before it.
 #[pyfunction]
-fn clear(py: Python<'_>, session: i64, phase: u32, includes_earlier: bool) -> PyResult<()> {
+pub(crate) fn clear(
+    py: Python<'_>,
+    session: i64,
+    phase: u32,
+    includes_earlier: bool,
+) -> PyResult<()> {
     let clear = table().clear;
-    // SAFETY: the error buffer is writable until the call returns.
-    py.detach(|| try_call(|error| unsafe { clear(session, phase, includes_earlier, error) }))?;
-    Ok(())
+    py.detach(|| try_call(|error| clear(session, phase, includes_earlier, Some(error)))).map(drop)
 }
 
 /// Returns the depth of this thread's context in a session: the Python frames or the scopes,
 /// whichever the session records. `None` if no session is alive.
 #[pyfunction]
-fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
+pub(crate) fn depth(py: Python<'_>, session: i64) -> PyResult<Option<i64>> {
     if !is_live() {
         return Ok(None);
     }
-    // SAFETY: the error buffer is writable until the call returns.
-    let context_source = || try_call(|error| unsafe { (table().context)(session, error) });
+    let context_source = || try_call(|error| (table().context)(session, Some(error)));
     let is_python = py.detach(context_source)? == 1;
     if is_python {
         return Ok(Some(i64::from(frames::stack_depth(py)?)));
     }
-    // SAFETY: the error buffer is writable until the call returns.
-    py.detach(|| try_call(|error| unsafe { (table().depth)(session, error) })).map(Some)
+    py.detach(|| try_call(|error| (table().depth)(session, Some(error)))).map(Some)
 }
 
 /// Returns the run directory that contains a session's events, `None` if it records no trace.
 #[pyfunction]
-fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
-    let mut paths: Vec<OsString> = Vec::new();
-    let context = SendPtr((&raw mut paths).cast());
-    py.detach(|| {
-        let context = &context;
-        // SAFETY: the list lives until the call returns; `push_path` expects the list as its
-        // context.
-        try_call(|error| unsafe { (table().run_dir)(session, Some(push_path), context.0, error) })
+pub(crate) fn run_dir(py: Python<'_>, session: i64) -> PyResult<Option<OsString>> {
+    let mut received = receive_without_gil(py, |sink, context, error| {
+        // SAFETY: the sink and its context belong together.
+        unsafe { (table().run_dir)(session, sink, context, Some(error)) }
     })?;
-    Ok(paths.pop())
+    Ok(received.pop().map(OsString::from_vec))
 }
 
 /// Makes a session write no file if it records nothing.
 #[pyfunction]
-fn set_quiet_if_empty(py: Python<'_>, session: i64) -> PyResult<()> {
-    // SAFETY: the error buffer is writable until the call returns.
-    py.detach(|| try_call(|error| unsafe { (table().set_quiet_if_empty)(session, error) }))?;
-    Ok(())
+pub(crate) fn set_quiet_if_empty(py: Python<'_>, session: i64) -> PyResult<()> {
+    py.detach(|| try_call(|error| (table().set_quiet_if_empty)(session, Some(error)))).map(drop)
 }
 
 /// Writes the current state of every session to its file.
 #[pyfunction]
-fn checkpoint(py: Python<'_>) {
+pub(crate) fn checkpoint(py: Python<'_>) {
     py.detach(|| (table().checkpoint)());
 }
 
 /// Ends the background threads if no session is alive. The next session starts them again.
 #[pyfunction]
-fn end_idle_threads(py: Python<'_>) {
+pub(crate) fn end_idle_threads(py: Python<'_>) {
     py.detach(|| (table().end_idle_threads)());
 }
 
 /// Notes that the process exits. From now on each wait for a device ends after a few seconds.
 #[pyfunction]
-fn begin_process_exit() {
+pub(crate) fn begin_process_exit() {
     (table().begin_process_exit)();
 }
 
 /// Prepares a fork. The caller must call [`after_fork_in_parent`] after it.
 #[pyfunction]
-fn before_fork() {
+pub(crate) fn before_fork() {
     (table().defer_fork_restart)();
 }
 
@@ -304,7 +253,7 @@ fn before_fork() {
 /// CPython 3.13 counts the threads of the process when this returns, and warns of more than one. So
 /// on the main thread the restart is a pending call, which runs at its next line of Python.
 #[pyfunction]
-fn after_fork_in_parent() {
+pub(crate) fn after_fork_in_parent() {
     extern "C" fn restart(_argument: *mut c_void) -> c_int {
         (table().after_fork_in_parent)();
         0
@@ -320,19 +269,19 @@ fn after_fork_in_parent() {
 
 /// Whether any session is alive.
 #[pyfunction]
-fn is_recording() -> bool {
+pub(crate) fn is_recording() -> bool {
     is_live()
 }
 
 /// Whether any session records now.
 #[pyfunction]
-fn is_active() -> bool {
+pub(crate) fn is_active() -> bool {
     library::is_active()
 }
 
 /// Counts losses that the Python package has detected.
 #[pyfunction]
-fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
+pub(crate) fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
     let known_cause = LossCause::ALL.into_iter().find(|candidate| candidate.as_str() == cause);
     let cause = known_cause
         .ok_or_else(|| PyValueError::new_err(format!("unknown cause of loss: {cause}")))?;
@@ -342,19 +291,18 @@ fn count_losses(cause: &str, losses: u64) -> PyResult<()> {
 
 /// Returns the value of a setting. A switch is 1 or 0.
 #[pyfunction]
-fn setting(key: &str) -> PyResult<f64> {
+pub(crate) fn setting(key: &str) -> PyResult<f64> {
     Ok((table().setting)(declaration(key)?.setting.number() as u32))
 }
 
 /// Sets a setting to a number in its range, or to a name where the setting is a name.
 #[pyfunction]
-fn set_setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+pub(crate) fn set_setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let declared = declaration(key)?;
     let number = match declared.kind {
         SettingKind::Name => match value.extract::<&str>()? {
             "" => 0.0,
-            // SAFETY: the name lives until the call returns.
-            name => f64::from(unsafe { (table().intern)(name.as_ptr().cast(), name.len()) }),
+            name => f64::from(intern(name)),
         },
         _ => value.extract::<f64>()?,
     };
@@ -367,37 +315,4 @@ fn set_setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
 fn declaration(key: &str) -> PyResult<&'static Declaration> {
     marey_model::setting::find(key)
         .ok_or_else(|| PyValueError::new_err(format!("there is no setting {key}")))
-}
-
-/// Adds the functions to the module.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    for function in [
-        wrap_pyfunction!(start, module)?,
-        wrap_pyfunction!(sessions, module)?,
-        wrap_pyfunction!(active_sessions, module)?,
-        wrap_pyfunction!(note, module)?,
-        wrap_pyfunction!(activate, module)?,
-        wrap_pyfunction!(deactivate, module)?,
-        wrap_pyfunction!(finalize, module)?,
-        wrap_pyfunction!(get_data, module)?,
-        wrap_pyfunction!(advance_phase, module)?,
-        wrap_pyfunction!(is_phase_complete, module)?,
-        wrap_pyfunction!(clear, module)?,
-        wrap_pyfunction!(depth, module)?,
-        wrap_pyfunction!(run_dir, module)?,
-        wrap_pyfunction!(set_quiet_if_empty, module)?,
-        wrap_pyfunction!(checkpoint, module)?,
-        wrap_pyfunction!(end_idle_threads, module)?,
-        wrap_pyfunction!(begin_process_exit, module)?,
-        wrap_pyfunction!(before_fork, module)?,
-        wrap_pyfunction!(after_fork_in_parent, module)?,
-        wrap_pyfunction!(is_recording, module)?,
-        wrap_pyfunction!(is_active, module)?,
-        wrap_pyfunction!(count_losses, module)?,
-        wrap_pyfunction!(setting, module)?,
-        wrap_pyfunction!(set_setting, module)?,
-    ] {
-        module.add_function(function)?;
-    }
-    Ok(())
 }

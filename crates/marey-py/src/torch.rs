@@ -5,7 +5,7 @@
 //! no callback is registered with PyTorch.
 
 use crate::error::try_call;
-use crate::library::{is_active, table};
+use crate::library::{intern, is_active, table};
 use marey_record::table::CollectiveArg;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -24,7 +24,7 @@ static FIELD_POSITIONS: [AtomicU8; 2] = [AtomicU8::new(0), AtomicU8::new(0)];
 /// which no inputs are read.
 #[pyfunction]
 #[pyo3(signature = (is_wanted, fields = None, shapes = 0, inputs = None))]
-fn record_operators(
+pub(crate) fn record_operators(
     is_wanted: bool,
     fields: Option<(u8, u8)>,
     shapes: u32,
@@ -59,23 +59,20 @@ pub(crate) fn follow_sessions() {
 fn set_recording(is_on: bool) -> PyResult<()> {
     let [sequence, forward_thread] =
         FIELD_POSITIONS.each_ref().map(|field| field.load(Ordering::Relaxed));
-    // SAFETY: the error buffer is writable until the call returns.
-    try_call(|error| unsafe { (table().torch_operators)(is_on, sequence, forward_thread, error) })?;
-    Ok(())
+    let set = table().torch_operators;
+    try_call(|error| set(is_on, sequence, forward_thread, Some(error))).map(drop)
 }
 
 /// Sets whether PyTorch numbers the functions that its profilers observe. Raises
 /// `RuntimeError` if the loaded PyTorch cannot be observed.
 #[pyfunction]
-fn number_operators(is_wanted: bool) -> PyResult<()> {
-    // SAFETY: the error buffer is writable until the call returns.
-    try_call(|error| unsafe { (table().torch_ids)(is_wanted, error) })?;
-    Ok(())
+pub(crate) fn number_operators(is_wanted: bool) -> PyResult<()> {
+    try_call(|error| (table().torch_ids)(is_wanted, Some(error))).map(drop)
 }
 
 /// A collective as Python passes it. A negative number or an empty text means unknown.
 #[derive(FromPyObject)]
-struct Collective {
+pub(crate) struct Collective {
     name: String,
     group: String,
     group_ranks: String,
@@ -94,9 +91,7 @@ struct Collective {
 /// Records collectives for trace sessions, in the order of their calls.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
-fn record_collectives(py: Python<'_>, collectives: Vec<Collective>) {
-    // SAFETY: the text lives until the call returns.
-    let intern = |text: &str| unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+pub(crate) fn record_collectives(py: Python<'_>, collectives: Vec<Collective>) {
     let optional = |text: &str| if text.is_empty() { 0 } else { intern(text) };
     let args: Vec<CollectiveArg> = collectives
         .iter()
@@ -118,11 +113,4 @@ fn record_collectives(py: Python<'_>, collectives: Vec<Collective>) {
         .collect();
     // SAFETY: the list lives until the call returns.
     py.detach(|| unsafe { (table().record_collectives)(args.as_ptr(), args.len()) });
-}
-
-/// Adds the functions to the module.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(record_operators, module)?)?;
-    module.add_function(wrap_pyfunction!(number_operators, module)?)?;
-    module.add_function(wrap_pyfunction!(record_collectives, module)?)
 }

@@ -1,7 +1,7 @@
 //! Records the values of watched variables, and answers the requests for watches that come from
 //! other processes (`marey watch`).
 
-use crate::library::table;
+use crate::library::{intern, table};
 use crate::metrics::MetricInput;
 use marey_model::endpoint::MAX_REQUEST_BYTES;
 use marey_record::table::{LineArg, VariableArg};
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 #[pyo3(signature = (file, function, line, os_id, thread_name, variables, /))]
 #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts from an argument is owned")]
-fn record_variables(
+pub(crate) fn record_variables(
     py: Python<'_>,
     file: &str,
     function: &str,
@@ -22,8 +22,6 @@ fn record_variables(
     thread_name: &str,
     variables: Vec<(String, String, MetricInput)>,
 ) {
-    // SAFETY: the text lives until the call returns.
-    let intern = |text: &str| unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
     // Recording takes a lock, so other threads may run meanwhile.
     py.detach(|| {
         let args: Vec<_> = variables
@@ -37,7 +35,7 @@ fn record_variables(
         let (variables, len) = (args.as_ptr(), args.len());
         let line = LineArg { os_id, thread_name, file, function, line, variables, len };
         // SAFETY: the line, the list and the texts live until the call returns.
-        unsafe { (table().record_variables)(&raw const line) };
+        unsafe { (table().record_variables)(Some(&line)) };
     });
 }
 
@@ -75,9 +73,4 @@ fn next_request() -> Option<String> {
     // A request fits, because the endpoint refuses one that is longer than the buffer.
     buffer.truncate(len);
     String::from_utf8(buffer).ok()
-}
-
-/// Adds the functions to the module.
-pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(record_variables, module)?)
 }

@@ -2,7 +2,8 @@
 
 use crate::output::Format;
 use marey_model::metric::MetricError;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// A failed call. Each message names the object; where Proton documents a message, it is that one.
@@ -55,6 +56,13 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The error of the system.
-        source: std::io::Error,
+        source: io::Error,
     },
+}
+
+impl Error {
+    /// Creates the error of an action on a file.
+    pub(crate) fn write(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Write { action, path: path.to_owned(), source }
+    }
 }

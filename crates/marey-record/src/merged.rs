@@ -2,7 +2,7 @@
 //! what the output files contain.
 
 use crate::clock;
-use crate::column::{Column, NodeData};
+use crate::column::{Column, NodeData, WallTimes};
 use crate::control::bit;
 use crate::local;
 use crate::losses;
@@ -46,20 +46,6 @@ pub(crate) struct MergedNode {
     pub(crate) metrics: Vec<(Arc<MetricName>, MetricValue)>,
 }
 
-/// Duration statistics of a node.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WallTimes {
-    pub(crate) count: u64,
-    /// Entries that are still open. The sums include their time so far.
-    pub(crate) open_count: u64,
-    pub(crate) total_nanos: u64,
-    pub(crate) self_nanos: u64,
-    pub(crate) min_nanos: u64,
-    pub(crate) max_nanos: u64,
-    /// The counted buckets of the sketch, ascending.
-    pub(crate) buckets: Vec<(u32, u64)>,
-}
-
 impl Default for MergedTree {
     fn default() -> Self {
         Self {
@@ -89,14 +75,14 @@ impl MergedNode {
                 self.add_metric(&name, value);
             }
         }
-        if data.count > 0 {
-            self.wall.add_wall(WallTimes::from_data(data));
+        if data.wall.count > 0 {
+            self.wall.add(data.wall);
         }
     }
 
     fn add_kernel(&mut self, device: u32, times: &WallTimes) {
         match self.devices.iter_mut().find(|(known_device, _)| *known_device == device) {
-            Some((_, sum)) => sum.add_wall(times.clone()),
+            Some((_, sum)) => sum.add(times.clone()),
             None => self.devices.push((device, times.clone())),
         }
     }
@@ -110,50 +96,6 @@ impl MergedNode {
         if sum.update(value, existing.aggregation(), existing.key()).is_err() {
             losses::count(LossCause::MetricRefused);
         }
-    }
-}
-
-impl WallTimes {
-    fn from_data(data: NodeData) -> Self {
-        Self {
-            count: data.count,
-            open_count: 0,
-            total_nanos: data.total_nanos,
-            self_nanos: data.self_nanos,
-            min_nanos: data.min_nanos,
-            max_nanos: data.max_nanos,
-            buckets: data.buckets,
-        }
-    }
-
-    fn add_wall(&mut self, other: Self) {
-        if other.has_times() {
-            self.min_nanos = if self.has_times() {
-                self.min_nanos.min(other.min_nanos)
-            } else {
-                other.min_nanos
-            };
-            self.max_nanos = self.max_nanos.max(other.max_nanos);
-        }
-        self.count += other.count;
-        self.open_count += other.open_count;
-        self.total_nanos += other.total_nanos;
-        self.self_nanos += other.self_nanos;
-        if self.buckets.is_empty() {
-            self.buckets = other.buckets;
-            return;
-        }
-        for (bucket, count) in other.buckets {
-            match self.buckets.binary_search_by_key(&bucket, |&(known, _)| known) {
-                Ok(position) => self.buckets[position].1 += count,
-                Err(position) => self.buckets.insert(position, (bucket, count)),
-            }
-        }
-    }
-
-    /// Whether the duration of any entry is known. Kernels may lack durations.
-    pub(crate) fn has_times(&self) -> bool {
-        !self.buckets.is_empty()
     }
 }
 
@@ -213,10 +155,10 @@ impl MergedTree {
         let mut mapping = NodeMapping::new(thread, view, ROOT);
         for node in 0..thread.nodes.len() {
             let mut data = copy(node);
-            if data.count > 0 && is_metadata_state(thread, node) {
+            if data.wall.count > 0 && is_metadata_state(thread, node) {
                 // Viewers drop such a node, and with it a scope that has no other child. So keep
                 // only its metrics.
-                data = NodeData { metrics: data.metrics, ..NodeData::default() };
+                data.wall = WallTimes::default();
             }
             if !data.is_empty() {
                 let merged = mapping.merged_node(self, node);
@@ -262,13 +204,13 @@ impl MergedTree {
     ///
     /// The file format allows one device per node: on each further device, a kernel gets a node of
     /// its own.
-    pub(crate) fn add_kernel(&mut self, parent: u32, name_id: u32, device: u32, times: &NodeData) {
+    pub(crate) fn add_kernel(&mut self, parent: u32, name_id: u32, device: u32, times: &WallTimes) {
         let node = match name_id {
             0 => parent,
             name_id => self.child(parent, name_id, NodeKind::Kernel),
         };
         let node = self.node_for_device(node, device);
-        self.node_mut(node).add_kernel(device, &WallTimes::from_data(times.clone()));
+        self.node_mut(node).add_kernel(device, times);
     }
 
     fn node_for_device(&mut self, node: u32, device: u32) -> u32 {
@@ -300,7 +242,7 @@ impl MergedTree {
             for (name, value) in &node.metrics {
                 self.node_mut(number).add_metric(name, value);
             }
-            self.node_mut(number).wall.add_wall(node.wall.clone());
+            self.node_mut(number).wall.add(node.wall.clone());
             let mut device_node = number;
             for (device, times) in &node.devices {
                 device_node = self.node_for_device(device_node, *device);

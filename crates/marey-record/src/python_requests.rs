@@ -21,16 +21,16 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The bit of [`ANSWERED`] that says that an answer is there.
 const ANSWER: u32 = 1;
 
-/// A request to Python.
-#[derive(Debug)]
-pub(crate) enum PythonRequest {
+/// The kinds of requests to Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
     /// A sample of the stacks of all threads. The answer is the number of threads in it.
     Sample,
     /// The last collective of `torch.distributed`. The answer is a JSON object, or `null`.
     Collective,
-    /// A request about watches, as the endpoint has read it. The answer is a JSON list of the
-    /// watches.
-    Watches(String),
+    /// A request about watches, whose text is as the endpoint has read it. The answer is a JSON list
+    /// of the watches.
+    Watches,
 }
 
 /// The answer to a request: a text, or an error as a sentence without a period.
@@ -41,14 +41,10 @@ type Answer = Result<String, String>;
 enum Progress {
     /// There is no request.
     Idle,
-    /// Python has not read the request.
-    Pending(PythonRequest),
-    /// The thread that samples has read a request for a sample.
-    Sampling,
-    /// The thread that samples has read a request for the last collective.
-    FindingCollective,
-    /// The main thread has read a request about watches.
-    Watching,
+    /// Python has not read the request, which has this text.
+    Pending(RequestKind, String),
+    /// Python has read the request: the sampling thread, or the main thread one about watches.
+    Read(RequestKind),
     /// Python has answered.
     Answered(Answer),
 }
@@ -59,8 +55,8 @@ static ANSWERED: Requests = Requests::new();
 /// Passes a request to Python and returns the answer. Only the endpoint's thread may call this.
 /// Gives up when the client is gone, and when the endpoint's thread is to end: a fork or the end of
 /// the last session may be waiting for that on the very thread that would answer.
-pub(crate) fn ask(request: PythonRequest, has_client_gone: &dyn Fn() -> bool) -> Answer {
-    *lock(&PROGRESS) = Progress::Pending(request);
+pub(crate) fn ask(kind: RequestKind, text: String, has_client_gone: &dyn Fn() -> bool) -> Answer {
+    *lock(&PROGRESS) = Progress::Pending(kind, text);
     sampling::wake();
     let answer = match settings::notify_listener() {
         Some(has_noticed) => wait(has_noticed, has_client_gone),
@@ -91,7 +87,7 @@ fn wait(mut has_noticed: bool, has_client_gone: &dyn Fn() -> bool) -> Answer {
         has_noticed = has_noticed || settings::notify_listener() == Some(true);
         let is_read = match &mut *lock(&PROGRESS) {
             Progress::Answered(answer) => return std::mem::replace(answer, Ok(String::new())),
-            progress => !matches!(progress, Progress::Pending(_)),
+            progress => !matches!(progress, Progress::Pending(..)),
         };
         if endpoint::WORKER.is_stopping() {
             return Err("it forks or ends its recording; try again".to_owned());
@@ -117,66 +113,26 @@ fn timeout_message(is_read: bool) -> String {
 
 /// Whether a request for a sample is pending.
 pub(crate) fn is_sample_pending() -> bool {
-    matches!(*lock(&PROGRESS), Progress::Pending(PythonRequest::Sample))
+    matches!(*lock(&PROGRESS), Progress::Pending(RequestKind::Sample, _))
 }
 
-/// Reads the request if it is for a sample. Returns whether it was.
-pub(crate) fn read_sample_request() -> bool {
-    let mut progress = lock(&PROGRESS);
-    let is_for_sample = matches!(*progress, Progress::Pending(PythonRequest::Sample));
-    if is_for_sample {
-        *progress = Progress::Sampling;
-    }
-    is_for_sample
-}
-
-/// Answers the request for a sample, if there is one.
-pub(crate) fn answer_sample(threads: usize) {
-    let mut progress = lock(&PROGRESS);
-    if matches!(*progress, Progress::Sampling) {
-        *progress = Progress::Answered(Ok(threads.to_string()));
-        drop(progress);
-        ANSWERED.add(ANSWER);
-    }
-}
-
-/// Reads the request if it is for the last collective; returns whether it was.
-pub(crate) fn read_collective_request() -> bool {
-    let mut progress = lock(&PROGRESS);
-    let is_for_collective = matches!(*progress, Progress::Pending(PythonRequest::Collective));
-    if is_for_collective {
-        *progress = Progress::FindingCollective;
-    }
-    is_for_collective
-}
-
-/// Answers the request for the last collective, unless the endpoint has given up.
-pub fn answer_collective(answer: Answer) {
-    let mut progress = lock(&PROGRESS);
-    if matches!(*progress, Progress::FindingCollective) {
-        *progress = Progress::Answered(answer);
-        drop(progress);
-        ANSWERED.add(ANSWER);
-    }
-}
-
-/// Reads the request if it is about watches.
-pub fn read_watch_request() -> Option<String> {
+/// Reads the request if it is of this kind. Returns its text, which is empty but for watches.
+pub fn read(kind: RequestKind) -> Option<String> {
     let mut progress = lock(&PROGRESS);
     match &mut *progress {
-        Progress::Pending(PythonRequest::Watches(text)) => {
+        Progress::Pending(pending, text) if *pending == kind => {
             let text = std::mem::take(text);
-            *progress = Progress::Watching;
+            *progress = Progress::Read(kind);
             Some(text)
         }
         _ => None,
     }
 }
 
-/// Answers the request about watches, unless the endpoint has given up.
-pub fn answer_watches(answer: Answer) {
+/// Answers the request of this kind that was read, unless the endpoint has given up.
+pub fn answer(kind: RequestKind, answer: Answer) {
     let mut progress = lock(&PROGRESS);
-    if matches!(*progress, Progress::Watching) {
+    if matches!(*progress, Progress::Read(read) if read == kind) {
         *progress = Progress::Answered(answer);
         drop(progress);
         ANSWERED.add(ANSWER);

@@ -8,7 +8,7 @@
 use crate::checkpoint;
 use crate::local;
 use crate::lock::lock;
-use crate::python_requests;
+use crate::python_requests::{self, RequestKind};
 use crate::registry;
 use crate::scope_frame::OpenScope;
 use crate::settings;
@@ -197,10 +197,10 @@ pub fn next(thread_number: u32) -> Option<DueTask> {
         if state.thread_number != thread_number {
             return None;
         }
-        if python_requests::read_sample_request() {
+        if python_requests::read(RequestKind::Sample).is_some() {
             return Some(DueTask::Sample(SampleCause::Request, Duration::ZERO));
         }
-        if python_requests::read_collective_request() {
+        if python_requests::read(RequestKind::Collective).is_some() {
             return Some(DueTask::Collective);
         }
         if std::mem::take(&mut state.is_signalled) {

@@ -27,6 +27,9 @@ pub const NO_METRIC: u32 = u32::MAX;
 pub const NO_SAMPLE: u8 = u8::MAX;
 
 /// The functions of the C ABI. None of them blocks on another thread's events, and none unwinds.
+///
+/// A pointer that may be null and otherwise points to one valid object is an `Option` of a
+/// reference, which has the same layout.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Table {
@@ -64,41 +67,45 @@ pub struct Table {
     /// Returns the id of the innermost scope's name, or 0.
     pub top_name: extern "C" fn() -> u32,
     /// Adds user metrics to the innermost scope. Returns an [`ErrorCode`].
-    pub add_metrics:
-        unsafe extern "C" fn(values: *const MetricArg, len: usize, error: *mut ErrorBuffer) -> i32,
+    pub add_metrics: unsafe extern "C" fn(
+        values: *const MetricArg,
+        len: usize,
+        error: Option<&mut ErrorBuffer>,
+    ) -> i32,
 
     /// Enters a scope outside of the stack, below `parent` (null: below the stack). May return
     /// null.
     pub detached_enter:
         unsafe extern "C" fn(parent: *const Detached, name: u32, kind: u8) -> *const Detached,
     /// Exits a detached scope. A second call does nothing.
-    pub detached_exit: unsafe extern "C" fn(scope: *const Detached),
+    pub detached_exit: extern "C" fn(scope: Option<&Detached>),
     /// Adds user metrics to a detached scope.
     pub detached_add_metrics: unsafe extern "C" fn(
-        scope: *const Detached,
+        scope: Option<&Detached>,
         values: *const MetricArg,
         len: usize,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Releases a reference that `detached_enter` returned.
     pub detached_release: unsafe extern "C" fn(scope: *const Detached),
     /// Returns the id of a detached scope.
-    pub detached_id: unsafe extern "C" fn(scope: *const Detached) -> u64,
+    pub detached_id: extern "C" fn(scope: Option<&Detached>) -> u64,
 
     /// Registers the function that walks Python frames.
     pub set_frame_provider: extern "C" fn(provider: crate::api::FrameProvider),
     /// Returns the root of this thread's Python paths, and writes the generation of the tree to
     /// `generation`.
-    pub frame_root: unsafe extern "C" fn(generation: *mut u64) -> u32,
+    pub frame_root: extern "C" fn(generation: Option<&mut u64>) -> u32,
     /// Returns the node of a Python frame below another node.
     pub frame_child: extern "C" fn(parent: u32, name: u32) -> u32,
 
     /// Starts a session. Returns its number, or -1.
-    pub start: unsafe extern "C" fn(options: *const StartOptions, error: *mut ErrorBuffer) -> i64,
+    pub start:
+        unsafe extern "C" fn(options: *const StartOptions, error: Option<&mut ErrorBuffer>) -> i64,
     /// Activates a session (-1: all). Returns an [`ErrorCode`], like the functions below.
-    pub activate: unsafe extern "C" fn(session: i64, error: *mut ErrorBuffer) -> i32,
+    pub activate: extern "C" fn(session: i64, error: Option<&mut ErrorBuffer>) -> i32,
     /// Deactivates a session (-1: all).
-    pub deactivate: unsafe extern "C" fn(session: i64, error: *mut ErrorBuffer) -> i32,
+    pub deactivate: extern "C" fn(session: i64, error: Option<&mut ErrorBuffer>) -> i32,
     /// Ends a session (-1: all) and writes its files. `format` may be null; `paths`, if not null,
     /// receives each file's path.
     pub finalize: unsafe extern "C" fn(
@@ -107,19 +114,19 @@ pub struct Table {
         format_len: usize,
         paths: Option<Sink>,
         context: *mut c_void,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Closes a session's phase. Returns the number of the next phase, or -1.
-    pub advance_phase: unsafe extern "C" fn(session: i64, error: *mut ErrorBuffer) -> i64,
+    pub advance_phase: extern "C" fn(session: i64, error: Option<&mut ErrorBuffer>) -> i64,
     /// Returns 1 if a phase is complete, 0 if not, -1 on failure.
     pub is_phase_complete:
-        unsafe extern "C" fn(session: i64, phase: u32, error: *mut ErrorBuffer) -> i32,
+        extern "C" fn(session: i64, phase: u32, error: Option<&mut ErrorBuffer>) -> i32,
     /// Drops the data of a phase, or of all phases up to and including it.
-    pub clear: unsafe extern "C" fn(
+    pub clear: extern "C" fn(
         session: i64,
         phase: u32,
         includes_earlier: bool,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Passes a phase's document to `sink`.
     pub get_data: unsafe extern "C" fn(
@@ -129,14 +136,14 @@ pub struct Table {
         format_len: usize,
         sink: Option<Sink>,
         context: *mut c_void,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Returns the number of scopes on this thread's stack that a session sees, or -1.
-    pub depth: unsafe extern "C" fn(session: i64, error: *mut ErrorBuffer) -> i64,
+    pub depth: extern "C" fn(session: i64, error: Option<&mut ErrorBuffer>) -> i64,
     /// Returns 0 if a session's paths are scopes, 1 if they are Python frames, -1 on failure.
-    pub context: unsafe extern "C" fn(session: i64, error: *mut ErrorBuffer) -> i32,
+    pub context: extern "C" fn(session: i64, error: Option<&mut ErrorBuffer>) -> i32,
     /// Makes a session write no file if it records nothing.
-    pub set_quiet_if_empty: unsafe extern "C" fn(session: i64, error: *mut ErrorBuffer) -> i32,
+    pub set_quiet_if_empty: extern "C" fn(session: i64, error: Option<&mut ErrorBuffer>) -> i32,
     /// Writes the current state of every session to its file.
     pub checkpoint: extern "C" fn(),
     /// Restarts the background threads in the parent after a fork. Called by the caller of
@@ -157,7 +164,7 @@ pub struct Table {
         session: i64,
         sink: Option<Sink>,
         context: *mut c_void,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
 
     /// Zero while no session records.
@@ -170,12 +177,13 @@ pub struct Table {
     pub detached_here: extern "C" fn() -> *const Detached,
     /// Enters an operator of this thread below a detached scope. It is exited like any other
     /// operator.
-    pub detached_operator_enter: unsafe extern "C" fn(scope: *const Detached, name: u32) -> u64,
+    pub detached_operator_enter: extern "C" fn(scope: Option<&Detached>, name: u32) -> u64,
     /// Counts losses by the number of their cause.
     pub count_losses: extern "C" fn(cause: u8, losses: u64),
     /// Starts the recording of devices, now or once the program uses CUDA. Returns an
     /// [`ErrorCode`], which reports a failure only if the backend is required.
-    pub gpu_start: unsafe extern "C" fn(options: *const GpuOptions, error: *mut ErrorBuffer) -> i32,
+    pub gpu_start:
+        unsafe extern "C" fn(options: Option<&GpuOptions>, error: Option<&mut ErrorBuffer>) -> i32,
     /// Returns a [`GpuLevel`]. Passes three lines to `sink`: how devices are recorded or why not;
     /// the remedy; the code of the call that failed.
     pub gpu_level: unsafe extern "C" fn(sink: Option<Sink>, context: *mut c_void) -> i32,
@@ -189,7 +197,7 @@ pub struct Table {
         paths_len: usize,
         sink: Option<Sink>,
         context: *mut c_void,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Sets the note in profiles and runs on how devices are recorded.
     pub gpu_note: unsafe extern "C" fn(text: *const c_char, len: usize),
@@ -202,11 +210,11 @@ pub struct Table {
     /// Starts or stops the recording of PyTorch's operators. The positions of the private fields
     /// are those of `Fields` in `marey-torch`, 0 if unknown. Returns an [`ErrorCode`]:
     /// `Unsupported` if the loaded PyTorch cannot be observed. Calls and forks must be serialised.
-    pub torch_operators: unsafe extern "C" fn(
+    pub torch_operators: extern "C" fn(
         is_on: bool,
         sequence_field: u8,
         forward_thread_field: u8,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Counts performance events in the scopes of all threads, as metrics with the events' names.
     /// `names` are separated by commas; no name stops the counting. Returns an [`ErrorCode`]:
@@ -214,7 +222,7 @@ pub struct Table {
     pub performance_events: unsafe extern "C" fn(
         names: *const c_char,
         names_len: usize,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Sets the operators of PyTorch whose inputs are read, before `torch_operators`: 0 none, 1
     /// those of a step in a hundred, 2 all. `fields` has the bytes of `InputFields` in
@@ -225,7 +233,7 @@ pub struct Table {
     pub gpu_pause: extern "C" fn(is_paused: bool) -> bool,
     /// Makes PyTorch number the functions that its profilers observe, or no longer. Returns an
     /// [`ErrorCode`]. Calls and forks must be serialised.
-    pub torch_ids: unsafe extern "C" fn(is_on: bool, error: *mut ErrorBuffer) -> i32,
+    pub torch_ids: extern "C" fn(is_on: bool, error: Option<&mut ErrorBuffer>) -> i32,
     /// Writes the numbers of the live sessions that record, as `sessions` does.
     pub active_sessions: unsafe extern "C" fn(sessions: *mut i64, len: usize) -> usize,
     /// Adds a note about how the process is recorded to profiles and runs. A later note with the
@@ -273,17 +281,17 @@ pub struct Table {
         session: i64,
         receive: Option<DeviceEventReceiver>,
         context: *mut c_void,
-        error: *mut ErrorBuffer,
+        error: Option<&mut ErrorBuffer>,
     ) -> i32,
     /// Ends the background threads if no session is alive. The next session starts them again.
     pub end_idle_threads: extern "C" fn(),
     /// Returns `scope` (null: the root) as an exited scope that is addressed to one session. Values
     /// added to it and scopes entered inside it are recorded in this session alone, even if the
     /// session records nothing else. May return null. The caller must release it.
-    pub session_scope: unsafe extern "C" fn(
+    pub session_scope: extern "C" fn(
         session: i64,
-        scope: *const Detached,
-        error: *mut ErrorBuffer,
+        scope: Option<&Detached>,
+        error: Option<&mut ErrorBuffer>,
     ) -> *const Detached,
     /// Writes the name ids of this thread's open scopes (`context` 0) or Python frames (1),
     /// outermost first. Returns their number, which may be larger than `len`.
@@ -306,7 +314,7 @@ pub struct Table {
     /// thread. The recorder does not use it.
     pub cpp_thread: extern "C" fn() -> *mut usize,
     /// Records the values of watched variables for trace sessions.
-    pub record_variables: unsafe extern "C" fn(line: *const LineArg),
+    pub record_variables: unsafe extern "C" fn(line: Option<&LineArg>),
     /// Copies the request from outside about watches, which Python has to answer. Returns its
     /// length, 0 if there is none. Copies nothing of a request that is longer than the buffer.
     pub next_request: unsafe extern "C" fn(request: *mut c_char, len: usize) -> usize,
@@ -321,8 +329,11 @@ pub struct Table {
     /// Waits until the thread with this number is to sample. Writes the number of the `SampleCause`, or `NO_SAMPLE` for a
     /// request for the last collective, and the nanoseconds for which the sample stands. Returns false if the thread is
     /// to end.
-    pub next_sample:
-        unsafe extern "C" fn(thread: u32, cause: *mut u8, duration_nanos: *mut u64) -> bool,
+    pub next_sample: extern "C" fn(
+        thread: u32,
+        cause: Option<&mut u8>,
+        duration_nanos: Option<&mut u64>,
+    ) -> bool,
     /// Whether a sample with the cause of this number is still due. The scope or step may have
     /// ended.
     pub is_sample_due: extern "C" fn(cause: u8) -> bool,

@@ -210,8 +210,7 @@ impl WriteJob {
 /// Opens the reader of the spool for a session's Chrome traces.
 pub(crate) fn open_playback(slot: u32, spool: &SpoolSnapshot) -> Result<Playback, Error> {
     let path = spool.file.path();
-    let failed = |source| Error::Write { action: "read", path: path.to_owned(), source };
-    Playback::new(path, slot, spool.extent).map_err(failed)
+    Playback::new(path, slot, spool.extent).map_err(|source| Error::write("read", path, source))
 }
 
 /// Takes the lock for the duration of a fork.

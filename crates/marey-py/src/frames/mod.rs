@@ -156,8 +156,7 @@ fn leave_out_base(positions: &mut Vec<FramePosition>) {
 /// Returns the node of the innermost Python frame, or the root if this thread runs no Python.
 extern "C" fn innermost_node() -> u32 {
     let mut generation = 0;
-    // SAFETY: a writable number.
-    let root = unsafe { (table().frame_root)(&raw mut generation) };
+    let root = (table().frame_root)(Some(&mut generation));
     let Some(thread) = Thread::current() else { return root };
     let node = FRAMES.try_with(|frames| {
         // Not `borrow_mut`: the look-up of a new frame calls into Python, which may come back here

@@ -2,7 +2,7 @@
 //! and instruction. The cache keeps each code object alive, so that its address names it for ever.
 
 use super::FramePosition;
-use crate::library::{self, table};
+use crate::library::{self, intern};
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -76,11 +76,6 @@ fn is_marey_code(code: &Bound<'_, PyAny>) -> bool {
     let folder = FOLDER.get_or_init(|| Some(library::module_path()?.parent()?.to_owned()));
     let file = code.getattr("co_filename").and_then(|file| file.extract::<PathBuf>());
     matches!((folder, file), (Some(folder), Ok(file)) if file.starts_with(folder))
-}
-
-fn intern(text: &str) -> u32 {
-    // SAFETY: the text lives until the call returns.
-    unsafe { (table().intern)(text.as_ptr().cast(), text.len()) }
 }
 
 fn describe_frame(code: &Bound<'_, PyAny>, offset: u32) -> PyResult<String> {

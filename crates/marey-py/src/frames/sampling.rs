@@ -5,7 +5,7 @@
 //! `sys._current_frames()`.
 
 use super::{FRAMES, MAX_DEPTH, ThreadFrames, documented, enable_frames, leave_out_base};
-use crate::library::table;
+use crate::library::{intern, table};
 use crate::main_thread::{self, PendingCall};
 use crate::thread::Thread;
 use crate::watch;
@@ -83,8 +83,7 @@ pub(crate) fn sample_stacks(
             let mut frames = frames.try_borrow_mut().ok()?;
             Some(frames.node_of_frame(py, frame))
         });
-        // SAFETY: the name lives until the call returns.
-        let thread_name = unsafe { (table().intern)(name.as_ptr().cast(), name.len()) };
+        let thread_name = intern(&name);
         samples.extend(node.map(|node| StackSample { os_id, thread_name, node, duration_nanos }));
     }
     // SAFETY: a slice of samples, which lives until the call returns.
@@ -131,9 +130,7 @@ pub(crate) fn answer_collective(text: &str, is_error: bool) {
 pub(crate) fn next_sample(py: Python<'_>, thread: u32) -> Option<(u64, u8)> {
     py.detach(|| {
         let (mut cause, mut duration_nanos) = (0, 0);
-        // SAFETY: two writable numbers.
-        let is_due =
-            unsafe { (table().next_sample)(thread, &raw mut cause, &raw mut duration_nanos) };
+        let is_due = (table().next_sample)(thread, Some(&mut cause), Some(&mut duration_nanos));
         is_due.then_some((duration_nanos, cause))
     })
 }
@@ -142,8 +139,7 @@ impl ThreadFrames {
     /// Returns the node of another thread's frame in the calling thread's context tree.
     fn node_of_frame(&mut self, py: Python<'_>, frame: Bound<'_, PyAny>) -> u32 {
         let mut generation = 0;
-        // SAFETY: a writable number.
-        let root = unsafe { (table().frame_root)(&raw mut generation) };
+        let root = (table().frame_root)(Some(&mut generation));
         self.positions.clear();
         documented::walk_from(Some(frame), &mut self.positions, MAX_DEPTH);
         leave_out_base(&mut self.positions);

@@ -1,34 +1,16 @@
 //! The functions besides the context manager: entering and exiting by hand, states, metrics.
 
 use super::{add_to_innermost, enter_name, exit_name, scope_for};
-use crate::library::{is_live, table};
-use crate::sessions::push_bytes;
+use crate::library::{is_live, receive_text, table};
 use crate::task;
 use marey_model::context::NodeKind;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// Adds the functions to the module.
-pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    for function in [
-        wrap_pyfunction!(enter_scope, module)?,
-        wrap_pyfunction!(exit_scope, module)?,
-        wrap_pyfunction!(enter_op, module)?,
-        wrap_pyfunction!(exit_op, module)?,
-        wrap_pyfunction!(enter_state, module)?,
-        wrap_pyfunction!(exit_state, module)?,
-        wrap_pyfunction!(add_metrics, module)?,
-        wrap_pyfunction!(innermost_name, module)?,
-    ] {
-        module.add_function(function)?;
-    }
-    Ok(())
-}
-
 /// Enters a scope. Returns its id, or `None` when nothing is recorded.
 #[pyfunction]
-fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
+pub(crate) fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
@@ -38,13 +20,13 @@ fn enter_scope(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
 
 /// Exits the innermost scope. Returns its id, or `None` when there is none.
 #[pyfunction]
-fn exit_scope() -> Option<u64> {
+pub(crate) fn exit_scope() -> Option<u64> {
     if is_live() { Some(exit_name(0)).filter(|&id| id != 0) } else { None }
 }
 
 /// Enters an operator. Returns its id, or `None` when nothing is recorded.
 #[pyfunction]
-fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
+pub(crate) fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
     if !is_live() {
         return Ok(None);
     }
@@ -60,7 +42,7 @@ fn enter_op(name: &Bound<'_, PyString>) -> PyResult<Option<u64>> {
 /// the scopes inside it. Returns its id, or `None` when there is none.
 #[pyfunction]
 #[pyo3(signature = (id = None))]
-fn exit_op(id: Option<u64>) -> Option<u64> {
+pub(crate) fn exit_op(id: Option<u64>) -> Option<u64> {
     if !is_live() {
         return None;
     }
@@ -73,7 +55,7 @@ fn exit_op(id: Option<u64>) -> Option<u64> {
 
 /// Enters a state on this thread.
 #[pyfunction]
-fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
+pub(crate) fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
     if is_live() {
         (table().state_enter)(intern(name)?);
     }
@@ -82,7 +64,7 @@ fn enter_state(name: &Bound<'_, PyString>) -> PyResult<()> {
 
 /// Exits the innermost state of this thread.
 #[pyfunction]
-fn exit_state() {
+pub(crate) fn exit_state() {
     if is_live() {
         (table().state_exit)();
     }
@@ -90,13 +72,13 @@ fn exit_state() {
 
 /// Adds metrics to the innermost scope.
 #[pyfunction]
-fn add_metrics(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
+pub(crate) fn add_metrics(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
     if is_live() { add_to_innermost(metrics) } else { Ok(()) }
 }
 
 /// Returns the name of the innermost scope of this task or thread, `None` if there is none.
 #[pyfunction]
-fn innermost_name(py: Python<'_>) -> Option<String> {
+pub(crate) fn innermost_name(py: Python<'_>) -> Option<String> {
     let name_id = match task::innermost_token(py) {
         Some(token) => token.get().name_id(),
         None => (table().top_name)(),
@@ -104,10 +86,9 @@ fn innermost_name(py: Python<'_>) -> Option<String> {
     if name_id == 0 {
         return None;
     }
-    let mut text: Vec<u8> = Vec::new();
-    // SAFETY: `push_bytes` expects this buffer as its context.
-    unsafe { (table().name_text)(name_id, Some(push_bytes), (&raw mut text).cast()) };
-    Some(String::from_utf8_lossy(&text).into_owned())
+    // SAFETY: the sink and its context belong together.
+    let call = |sink, context| unsafe { (table().name_text)(name_id, sink, context) };
+    Some(receive_text(call).1)
 }
 
 fn intern(name: &Bound<'_, PyString>) -> PyResult<u32> {

@@ -6,23 +6,23 @@
 
 mod arguments;
 mod c_function;
-mod calls;
+pub(crate) mod calls;
 mod context_manager;
 mod hooks;
-mod module_call;
+pub(crate) mod module_call;
 mod object;
-mod reference;
-mod timed;
-mod times;
+pub(crate) mod reference;
+pub(crate) mod timed;
+pub(crate) mod times;
 
 use self::context_manager::{BoundMethods, Methods};
 use crate::error::try_call;
-use crate::library::{is_live, table};
+use crate::library::{intern, is_live, table};
 use crate::metrics;
-use crate::task;
+use crate::task::{self, Token};
 use crate::text::utf8;
 use marey_model::context::NodeKind;
-use marey_record::table::MetricArg;
+use marey_record::table::{ErrorBuffer, MetricArg};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -111,13 +111,15 @@ unsafe fn new_scope(name: *mut PyObject, metrics: *mut PyObject) -> *mut Scope {
     let py = unsafe { Python::assume_attached() };
     // SAFETY: a valid object.
     let object = unsafe { Bound::from_borrowed_ptr(py, name) };
-    match create_scope(&object, metrics) {
-        Ok(scope) => scope,
-        Err(error) => {
-            error.restore(py);
-            ptr::null_mut()
-        }
-    }
+    or_raise(py, create_scope(&object, metrics))
+}
+
+/// Returns the pointer, or null with the exception set.
+fn or_raise<T>(py: Python<'_>, result: PyResult<*mut T>) -> *mut T {
+    result.unwrap_or_else(|error| {
+        error.restore(py);
+        ptr::null_mut()
+    })
 }
 
 fn create_scope(object: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*mut Scope> {
@@ -128,8 +130,7 @@ fn create_scope(object: &Bound<'_, PyAny>, metrics: *mut PyObject) -> PyResult<*
     };
     let is_exact = object.is_exact_instance_of::<PyString>();
     let text = utf8(name)?;
-    // SAFETY: the text lives until the call returns.
-    let name_id = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
+    let name_id = intern(&text);
     // A subclass may override comparison and hash: keep the plain string.
     let plain = if is_exact { name.clone() } else { PyString::new(py, &text) };
     let class = SCOPE_TYPE.load(Ordering::Relaxed);
@@ -243,13 +244,11 @@ unsafe extern "C" fn exit(
 
 /// Adds metrics to the innermost scope of the task or thread.
 pub(crate) fn add_to_innermost(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
-    match task::innermost_token(metrics.py()) {
-        Some(token) => token.get().add_metrics(metrics),
-        None => metrics::convert_and_add(metrics, |values, len, error| {
-            // SAFETY: `metrics::convert_and_add` passes values that live until the call returns.
-            unsafe { (table().add_metrics)(values, len, error) }
-        }),
-    }
+    let token = task::innermost_token(metrics.py());
+    metrics::convert_and_add(metrics, |values, error| {
+        // SAFETY: `convert_and_add` passes values that live until the call returns.
+        unsafe { add_values(token.as_ref(), values, error) }
+    })
 }
 
 /// Adds values to the innermost scope of the task or thread.
@@ -258,16 +257,26 @@ pub(crate) fn add_to_innermost(metrics: &Bound<'_, PyDict>) -> PyResult<()> {
 /// The data of the values is readable until the call returns.
 pub(crate) unsafe fn add_values_to_innermost(py: Python<'_>, values: &[MetricArg]) -> PyResult<()> {
     let token = task::innermost_token(py);
-    try_call(|error| {
-        let (values, len) = (values.as_ptr(), values.len());
-        match &token {
-            // SAFETY: guaranteed by the caller.
-            Some(token) => unsafe { token.get().add_values(values, len, error) },
-            // SAFETY: as above.
-            None => unsafe { (table().add_metrics)(values, len, error) },
+    // SAFETY: guaranteed by the caller.
+    try_call(|error| unsafe { add_values(token.as_ref(), values, error) }).map(drop)
+}
+
+/// Adds values to the scope of a task, or else to the innermost scope of the thread.
+///
+/// # Safety
+/// As for [`add_values_to_innermost`].
+unsafe fn add_values(
+    token: Option<&Bound<'_, Token>>,
+    values: &[MetricArg],
+    error: &mut ErrorBuffer,
+) -> i32 {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        match token {
+            Some(token) => token.get().add_values(values, error),
+            None => (table().add_metrics)(values.as_ptr(), values.len(), Some(error)),
         }
-    })?;
-    Ok(())
+    }
 }
 
 /// # Safety
@@ -289,7 +298,7 @@ to the region's node at entry. A name may end in ``(inc)``, ``(exc)`` or ``(pty)
 Raises:\n    TypeError: The name is no str, or a value is no number.\n    \
 ValueError: On entry, when a metric changes its type.\n";
 
-/// Adds the functions and the type to the module.
+/// Adds the C functions and the types of scopes to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     object::add_type(module)?;
     c_function::add_c_function(
@@ -299,8 +308,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         c_function::CFunction::Keywords(scope_function),
     )?;
     hooks::add_to(module)?;
-    module_call::add_to(module)?;
-    reference::add_to(module)?;
-    timed::add_to(module)?;
-    calls::add_to(module)
+    module_call::setup(module.py())?;
+    timed::add_to(module)
 }

@@ -2,7 +2,7 @@
 
 use super::c_function::CFunction;
 use super::context_manager::{self, ContextManager};
-use super::{SCOPE_METHODS as METHODS, SCOPE_TYPE, Scope, enter, exit};
+use super::{SCOPE_METHODS as METHODS, SCOPE_TYPE, Scope, enter, exit, or_raise};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -72,13 +72,7 @@ unsafe extern "C" fn call(
         let this = Bound::from_borrowed_ptr(py, this);
         let args = Bound::from_borrowed_ptr(py, args);
         let has_keywords = !kwargs.is_null() && ffi::PyDict_Size(kwargs) > 0;
-        match decorate(&this, &args, has_keywords) {
-            Ok(wrapped) => wrapped.into_ptr(),
-            Err(error) => {
-                error.restore(py);
-                ptr::null_mut()
-            }
-        }
+        or_raise(py, decorate(&this, &args, has_keywords).map(Bound::into_ptr))
     }
 }
 

@@ -29,25 +29,20 @@ impl ScopeRef {
     /// Adds metrics to the scope, which may have ended since, in the sessions that were active then
     /// and are now.
     fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
-        metrics::convert_and_add(metrics, |values, len, error| {
+        metrics::convert_and_add(metrics, |values, error| {
+            let (values, len) = (values.as_ptr(), values.len());
             // SAFETY: `self` owns the scope; the values live until the call returns.
-            unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
+            unsafe { (table().detached_add_metrics)(self.scope.as_ref(), values, len, Some(error)) }
         })
     }
 }
 
 /// Returns the innermost scope of this thread's stack, `None` when nothing is recorded.
 #[pyfunction]
-fn innermost_scope() -> Option<ScopeRef> {
+pub(crate) fn innermost_scope() -> Option<ScopeRef> {
     if !is_active() {
         return None;
     }
     let scope = (table().detached_here)();
     (!scope.is_null()).then_some(ScopeRef { scope })
-}
-
-/// Adds the functions to the module.
-pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<ScopeRef>()?;
-    module.add_function(wrap_pyfunction!(innermost_scope, module)?)
 }

@@ -8,7 +8,7 @@
 use super::c_function::{self, CFunction};
 use super::context_manager::{self, BoundMethods, ContextManager, Methods};
 use super::times::Times;
-use super::{arguments, new_none};
+use super::{arguments, new_none, or_raise};
 use crate::library::{is_live, table};
 use crate::task;
 use marey_model::context::NodeKind;
@@ -47,7 +47,7 @@ struct Measurement {
 
 /// The base class of `MetricsCollector`, which has a method `_new_times`.
 #[pyclass(frozen, subclass, module = "marey._native")]
-struct Timings {
+pub(crate) struct Timings {
     /// By the address of the name's string, which each object keeps alive.
     cache: [Cell<*mut Measurement>; CACHE_SIZE],
 }
@@ -179,18 +179,11 @@ unsafe fn measure_new(this: *mut PyObject, name: *mut PyObject) -> *mut PyObject
         let py = Python::assume_attached();
         let collector = Bound::from_borrowed_ptr(py, this);
         let name = Bound::from_borrowed_ptr(py, name);
-        match new_measurement(&collector, &name) {
-            Ok(measurement) => {
-                if name.is_exact_instance_of::<PyString>() {
-                    timings(this).keep(measurement, name.as_ptr());
-                }
-                measurement.cast()
-            }
-            Err(error) => {
-                error.restore(py);
-                ptr::null_mut()
-            }
+        let measurement = or_raise(py, new_measurement(&collector, &name));
+        if !measurement.is_null() && name.is_exact_instance_of::<PyString>() {
+            timings(this).keep(measurement, name.as_ptr());
         }
+        measurement.cast()
     }
 }
 
@@ -330,7 +323,7 @@ A block that raises is measured too. A block inside it or beside it, in a task o
 an object of its own, that is, a call of its own.\n\n\
 Raises:\n    TypeError: The name is not a ``str``.\n    ValueError: The name is empty.\n";
 
-/// Adds the classes to the module.
+/// Adds the class of measured blocks to the module, and `measure_time` to its own class.
 pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let mut slots = [
@@ -355,8 +348,6 @@ pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     };
     TYPE.store(class.clone().into_ptr().cast(), Ordering::Relaxed);
     module.add("Measurement", class)?;
-    module.add_class::<Times>()?;
-    module.add_class::<Timings>()?;
     add_measure_time(&py.get_type::<Timings>())
 }
 

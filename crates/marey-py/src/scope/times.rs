@@ -1,6 +1,6 @@
 //! The measured times of a name, until the program reads them.
 
-use crate::library::table;
+use crate::library::{intern, table};
 use crate::text::utf8;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -26,7 +26,7 @@ struct UnreadTimes {
 
 /// The measured times of one name that were not read yet.
 #[pyclass(frozen, module = "marey._native")]
-pub(super) struct Times {
+pub(crate) struct Times {
     pub(super) name: Py<PyString>,
     /// The id of the interned name.
     pub(super) name_id: u32,
@@ -42,10 +42,7 @@ impl Times {
     fn new(name: Bound<'_, PyString>) -> PyResult<Self> {
         // Measures the rate of the clock before its first reading.
         (table().monotonic_nanos)(0);
-        let text = utf8(&name)?;
-        // SAFETY: the text lives until the call returns.
-        let name_id = unsafe { (table().intern)(text.as_ptr().cast(), text.len()) };
-        drop(text);
+        let name_id = intern(&utf8(&name)?);
         Ok(Self { name: name.unbind(), name_id, unread: UnsafeCell::default() })
     }
 

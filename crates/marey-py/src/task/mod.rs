@@ -12,7 +12,6 @@ mod context;
 mod launches;
 
 use crate::library::table;
-use crate::metrics;
 use marey_record::Detached;
 use marey_record::table::{ErrorBuffer, MetricArg};
 use pyo3::ffi;
@@ -72,30 +71,22 @@ impl Token {
 
     /// Enters an operator of this thread below the scope.
     pub(crate) fn enter_operator(&self, name_id: u32) -> u64 {
-        // SAFETY: the token owns the scope.
-        unsafe { (table().detached_operator_enter)(self.scope, name_id) }
-    }
-
-    /// Adds metrics to the scope.
-    pub(crate) fn add_metrics(&self, metrics: &Bound<'_, PyDict>) -> PyResult<()> {
-        metrics::convert_and_add(metrics, |values, len, error| {
-            // SAFETY: the values live until the call returns.
-            unsafe { self.add_values(values, len, error) }
-        })
+        (table().detached_operator_enter)(self.scope(), name_id)
     }
 
     /// Adds values to the scope.
     ///
     /// # Safety
-    /// `values` are `len` readable values, and the error buffer is writable.
-    pub(crate) unsafe fn add_values(
-        &self,
-        values: *const MetricArg,
-        len: usize,
-        error: *mut ErrorBuffer,
-    ) -> i32 {
-        // SAFETY: the token owns the scope, and the caller guarantees the other arguments.
-        unsafe { (table().detached_add_metrics)(self.scope, values, len, error) }
+    /// The data of the values is readable until the call returns.
+    pub(crate) unsafe fn add_values(&self, values: &[MetricArg], error: &mut ErrorBuffer) -> i32 {
+        let (values, len) = (values.as_ptr(), values.len());
+        // SAFETY: guaranteed by the caller.
+        unsafe { (table().detached_add_metrics)(self.scope(), values, len, Some(error)) }
+    }
+
+    fn scope(&self) -> Option<&Detached> {
+        // SAFETY: the token owns the scope.
+        unsafe { self.scope.as_ref() }
     }
 }
 
@@ -155,9 +146,8 @@ pub(crate) fn enter(name_id: u32, kind: u8) -> u64 {
     if scope.is_null() {
         return 0;
     }
-    // SAFETY: `detached_enter` has just returned the scope.
-    let id = unsafe { (table().detached_id)(scope) };
     let token = Token { scope, name_id, parent: Mutex::new(parent.map(Bound::unbind)) };
+    let id = (table().detached_id)(token.scope());
     match Py::new(py, token) {
         Ok(token) => set_innermost_token(py, token.into_any()),
         Err(error) => error.write_unraisable(py, None),
@@ -174,11 +164,8 @@ pub(crate) fn exit(name_id: u32) -> u64 {
     while let Some(token) = candidate {
         let token = token.get();
         if name_id == 0 || token.name_id == name_id {
-            // SAFETY: the token owns the scope.
-            let id = unsafe {
-                (table().detached_exit)(token.scope);
-                (table().detached_id)(token.scope)
-            };
+            (table().detached_exit)(token.scope());
+            let id = (table().detached_id)(token.scope());
             // The exited token gives up its parent, so that a chain of callbacks does not keep all
             // earlier tokens alive.
             set_innermost_token(py, token.take_parent().map_or_else(|| py.None(), Py::into_any));

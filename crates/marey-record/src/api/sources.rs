@@ -3,12 +3,13 @@
 
 pub use crate::clock::{monotonic_nanos, ticks as now_ticks};
 use crate::losses;
+use crate::python_requests::{self, RequestKind};
 pub use crate::sampling::{
     DueTask, begin as begin_sampling, end as end_sampling, find_collectives,
     is_due as is_sample_due, is_needed as needs_sampling, next as next_sample,
 };
 use crate::worker::Worker;
-use crate::{clock, fork, local, python_requests, trace};
+use crate::{clock, fork, local, trace};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{Collective, SampleCause};
@@ -50,7 +51,7 @@ pub fn record_samples(samples: &[StackSample], cause: SampleCause) {
     if let Some(tree) = tree {
         trace::write_samples(&tree, samples, cause);
         if cause == SampleCause::Request {
-            python_requests::answer_sample(samples.len());
+            python_requests::answer(RequestKind::Sample, Ok(samples.len().to_string()));
         }
     }
 }

@@ -5,7 +5,7 @@ mod metrics;
 mod node_data;
 mod stats;
 
-pub(crate) use self::node_data::NodeData;
+pub(crate) use self::node_data::{NodeData, WallTimes};
 pub(crate) use self::stats::Stats;
 
 use self::metrics::StoredMetric;
@@ -113,15 +113,16 @@ impl Column {
             self.metrics(stats).map(|metric| (metric.metric_id(), self.value(metric))).collect();
         // The list grows at its head.
         metrics.reverse();
-        NodeData {
+        let wall = WallTimes {
             count,
+            open_count: 0,
             total_nanos: stats.total_nanos.load(Ordering::Relaxed),
             self_nanos: stats.self_nanos.load(Ordering::Relaxed),
             min_nanos,
             max_nanos: stats.max_nanos.load(Ordering::Relaxed),
             buckets,
-            metrics,
-        }
+        };
+        NodeData { wall, metrics }
     }
 }
 

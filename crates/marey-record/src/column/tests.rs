@@ -8,10 +8,10 @@ fn statistics_and_sketch_agree_with_the_entries() {
     for nanos in [10, 1_000, 5, 1_000_000] {
         column.record(3, nanos, nanos / 2);
     }
-    let data = column.copy(3);
-    assert_eq!((data.count, data.total_nanos, data.self_nanos), (4, 1_001_015, 500_507));
-    assert_eq!((data.min_nanos, data.max_nanos), (5, 1_000_000));
-    assert_eq!(data.buckets.iter().map(|&(_, count)| count).sum::<u64>(), 4);
+    let wall = column.copy(3).wall;
+    assert_eq!((wall.count, wall.total_nanos, wall.self_nanos), (4, 1_001_015, 500_507));
+    assert_eq!((wall.min_nanos, wall.max_nanos), (5, 1_000_000));
+    assert_eq!(wall.buckets.iter().map(|&(_, count)| count).sum::<u64>(), 4);
     assert!(column.copy(4).is_empty());
 }
 
@@ -20,7 +20,7 @@ fn a_single_entry_has_a_bucket_without_a_sketch() {
     let column = Column::default();
     column.record(0, 77, 77);
     assert_eq!(column.sketches_len.load(Ordering::Relaxed), 0);
-    assert_eq!(column.copy(0).buckets, [(sketch::bucket(77), 1)]);
+    assert_eq!(column.copy(0).wall.buckets, [(sketch::bucket(77), 1)]);
 }
 
 #[test]

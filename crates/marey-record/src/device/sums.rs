@@ -2,7 +2,7 @@
 
 use super::capture;
 use super::threads::LaunchingThreads;
-use crate::column::{Column, NodeData};
+use crate::column::{Column, WallTimes};
 use crate::merged::{MergedTree, NodeMapping, ROOT, SessionView};
 use crate::names;
 use crate::number_hash::NumberHash;
@@ -61,10 +61,10 @@ impl Sums {
     }
 
     /// Returns the sums of the key with this index.
-    fn data(&self, index: u32) -> NodeData {
-        let timed = self.column.copy(index);
+    fn times(&self, index: u32) -> WallTimes {
+        let timed = self.column.copy(index).wall;
         let untimed = self.untimed.get(&index).copied().unwrap_or(0);
-        NodeData { count: timed.count + untimed, ..timed }
+        WallTimes { count: timed.count + untimed, ..timed }
     }
 
     fn index_or_assign(&mut self, key: KernelKey) -> u32 {
@@ -96,7 +96,7 @@ impl Sums {
             if key.site_number != 0 {
                 node = capture_site_node(tree, node, key.site_number, view);
             }
-            tree.add_kernel(node, key.name_id, key.device, &self.data(index));
+            tree.add_kernel(node, key.name_id, key.device, &self.times(index));
         }
     }
 
@@ -144,7 +144,7 @@ mod tests {
             sums.add(other, Some(100 * nanos));
         }
         assert_eq!(sums.keys, [key, other]);
-        let (first, second) = (sums.data(0), sums.data(1));
+        let (first, second) = (sums.times(0), sums.times(1));
         assert_eq!(
             (first.count, first.total_nanos, first.min_nanos, first.max_nanos),
             (10, 55, 1, 10)

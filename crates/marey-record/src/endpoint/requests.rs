@@ -5,7 +5,7 @@ use crate::clock;
 use crate::local;
 use crate::losses;
 use crate::metadata;
-use crate::python_requests::{self, PythonRequest};
+use crate::python_requests::{self, RequestKind};
 use crate::recorder::{self, SessionFacts};
 use crate::registry;
 use crate::sampling;
@@ -20,6 +20,7 @@ pub(super) fn answer(
     request: &Request,
     has_client_gone: &dyn Fn() -> bool,
 ) -> Result<Facts, String> {
+    let ask_python = |kind, text| python_requests::ask(kind, text, has_client_gone);
     match request {
         Request::Status => Ok(status()),
         Request::Flush => {
@@ -39,7 +40,7 @@ pub(super) fn answer(
             if !trace::is_recording() {
                 return Err("the process records no trace".to_owned());
             }
-            let threads = python_requests::ask(PythonRequest::Sample, has_client_gone)?;
+            let threads = ask_python(RequestKind::Sample, String::new())?;
             let mut facts = status();
             facts.add(SAMPLED, threads);
             Ok(facts)
@@ -48,7 +49,7 @@ pub(super) fn answer(
             if !trace::is_recording() || !sampling::finds_collectives() {
                 return Err("the process records no collectives of torch.distributed".to_owned());
             }
-            let last = python_requests::ask(PythonRequest::Collective, has_client_gone)?;
+            let last = ask_python(RequestKind::Collective, String::new())?;
             let mut facts = Facts::default();
             facts.add(COLLECTIVE, last);
             Ok(facts)
@@ -65,8 +66,7 @@ pub(super) fn answer(
             Ok(facts)
         }
         Request::Watch { .. } | Request::Unwatch { .. } | Request::Watches => {
-            let python_request = PythonRequest::Watches(request.words());
-            let watches = python_requests::ask(python_request, has_client_gone)?;
+            let watches = ask_python(RequestKind::Watches, request.words())?;
             let mut facts = Facts::default();
             facts.add(WATCHES, watches);
             Ok(facts)

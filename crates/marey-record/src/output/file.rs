@@ -44,10 +44,9 @@ impl Outputs {
         if base.is_empty() || base == "-" {
             let mut out = BufWriter::new(CountingWriter(io::stdout().lock()));
             let written = contents.write(&mut out).and_then(|()| out.flush());
-            return match written {
-                Ok(()) => Ok(None),
-                Err(source) => Err(write_error("write", Path::new("standard output"), source)),
-            };
+            return written
+                .map(|()| None)
+                .map_err(|source| Error::write("write", Path::new("standard output"), source));
         }
         let format = contents.format();
         let wanted = PathBuf::from(format!("{base}.{}", format.as_str()));
@@ -75,10 +74,6 @@ impl Outputs {
     }
 }
 
-fn write_error(action: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::Write { action, path: path.to_owned(), source }
-}
-
 fn temporary_name(wanted: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(wanted.file_name().unwrap_or_default());
@@ -92,17 +87,17 @@ fn write_temporary(
     contents: &mut Contents,
 ) -> Result<ReopeningFile, Error> {
     if let Some(folder) = wanted.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|source| write_error("create", folder, source))?;
+        fs::create_dir_all(folder).map_err(|source| Error::write("create", folder, source))?;
     }
     let file = File::create(temporary).and_then(|file| ReopeningFile::new(temporary, file));
-    let mut file = file.map_err(|source| write_error("create", temporary, source))?;
+    let mut file = file.map_err(|source| Error::write("create", temporary, source))?;
     let mut write = || {
         try_lock(file.get(reopen)?.0)?;
         let mut out = BufWriter::with_capacity(1 << 16, CountingWriter(ReopeningWriter(&mut file)));
         contents.write(&mut out)?;
         out.flush()
     };
-    write().map_err(|source| write_error("write", temporary, source))?;
+    write().map_err(|source| Error::write("write", temporary, source))?;
     Ok(file)
 }
 
@@ -138,7 +133,7 @@ impl Write for ReopeningWriter<'_> {
 }
 
 fn replace(temporary: &Path, path: &Path) -> Result<PathBuf, Error> {
-    fs::rename(temporary, path).map_err(|source| write_error("rename to", path, source))?;
+    fs::rename(temporary, path).map_err(|source| Error::write("rename to", path, source))?;
     Ok(path.to_owned())
 }
 
@@ -158,17 +153,17 @@ fn publish(
         match rename_new(temporary, wanted) {
             Ok(()) => return Ok(wanted.to_owned()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(write_error("rename to", wanted, error)),
+            Err(error) => return Err(Error::write("rename to", wanted, error)),
         }
         if has_running_owner(wanted) {
             let with_pid = format!("{base}.{}.{}", std::process::id(), format.as_str());
             return replace(temporary, Path::new(&with_pid));
         }
         move_aside(base, wanted, format)
-            .map_err(|source| write_error("move aside", wanted, source))?;
+            .map_err(|source| Error::write("move aside", wanted, source))?;
     }
     let source = io::Error::from(io::ErrorKind::ResourceBusy);
-    Err(write_error("find a free name for", wanted, source))
+    Err(Error::write("find a free name for", wanted, source))
 }
 
 /// Renames a file, and fails if the new name exists.

@@ -2,8 +2,9 @@
 //! expect.
 
 use super::TreeDocument;
+use crate::column::WallTimes;
 use crate::device;
-use crate::merged::{MergedNode, ROOT, WallTimes};
+use crate::merged::{MergedNode, ROOT};
 use crate::names;
 use marey_model::context::{NodeKind, ROOT_NAME};
 use marey_model::gpu_time;

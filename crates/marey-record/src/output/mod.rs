@@ -38,6 +38,9 @@ pub enum Format {
 }
 
 impl Format {
+    /// All formats, in the order of their numbers in the C interface.
+    pub const ALL: [Self; 4] = [Self::Hatchet, Self::HatchetMsgpack, Self::ChromeTrace, Self::Run];
+
     /// Returns the name of the format, which is also the file's extension.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -58,13 +61,8 @@ impl FromStr for Format {
     type Err = Error;
 
     fn from_str(word: &str) -> Result<Self, Error> {
-        match word {
-            "hatchet" => Ok(Self::Hatchet),
-            "hatchet_msgpack" => Ok(Self::HatchetMsgpack),
-            "chrome_trace" => Ok(Self::ChromeTrace),
-            "marey" => Ok(Self::Run),
-            _ => Err(Error::UnknownFormat(word.to_owned())),
-        }
+        let format = Self::ALL.into_iter().find(|format| format.as_str() == word);
+        format.ok_or_else(|| Error::UnknownFormat(word.to_owned()))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Golden files of trees as a recorder writes them.
 
 use super::{Contents, Format, TreeDocument};
-use crate::column::NodeData;
+use crate::column::WallTimes;
 use crate::device::{self, DeviceInfo};
-use crate::merged::{MergedTree, ROOT, WallTimes};
+use crate::merged::{MergedTree, ROOT};
 use crate::names::intern;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
@@ -21,14 +21,14 @@ fn tree() -> MergedTree {
     let bare = tree.child(outer, intern("bare"), NodeKind::Frame);
     let state = tree.child(outer, intern("warm"), NodeKind::State);
     let other_state = tree.child(ROOT, intern("cold"), NodeKind::State);
-    let times = NodeData {
+    let times = WallTimes {
         count: 3,
         total_nanos: 70_000,
         self_nanos: 70_000,
         min_nanos: 130,
         max_nanos: 40_000,
         buckets: vec![(200, 1), (400, 2)],
-        ..NodeData::default()
+        ..WallTimes::default()
     };
     tree.add_kernel(kernels, intern("kernel"), FIRST_DEVICE, &times);
     tree.add_kernel(kernels, intern("kernel"), FIRST_DEVICE + 1, &times);

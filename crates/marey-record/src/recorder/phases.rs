@@ -17,7 +17,7 @@ use crate::writing::WriteJob;
 use crate::{clock, local, metadata, registry, trace};
 use marey_model::spool::SessionEvent;
 use std::ops::{Range, RangeInclusive};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Closes the session's phase and opens the next. Returns the number of the next phase.
@@ -186,11 +186,9 @@ pub fn get_data(id: SessionId, phase: u32, format: Format) -> Result<Vec<u8>, Er
         Format::HatchetMsgpack => Contents::HatchetMsgpack(document),
         Format::ChromeTrace | Format::Run => return Err(Error::FormatNeedsTrace(format)),
     };
-    contents.write(&mut bytes).map_err(|source| Error::Write {
-        action: "write",
-        path: PathBuf::from("memory"),
-        source,
-    })?;
+    contents
+        .write(&mut bytes)
+        .map_err(|source| Error::write("write", Path::new("memory"), source))?;
     Ok(bytes)
 }
 

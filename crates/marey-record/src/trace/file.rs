@@ -47,7 +47,7 @@ impl SpoolFile {
                 _ => break,
             }
         }
-        Err(Error::Write { action: "create", path: folder, source: last_error })
+        Err(Error::write("create", &folder, last_error))
     }
 
     /// Creates the file of a segment of a ring.
@@ -58,11 +58,10 @@ impl SpoolFile {
     ) -> Result<(Self, Appender), Error> {
         let folder = run_directory.spool_folder();
         let path = folder.join(name);
-        let created = fs::create_dir_all(&folder).and_then(|()| Appender::create(&path));
-        match created {
-            Ok(appender) => Ok((Self::new(path, is_kept, run_directory), appender)),
-            Err(source) => Err(Error::Write { action: "create", path, source }),
-        }
+        let appender = fs::create_dir_all(&folder)
+            .and_then(|()| Appender::create(&path))
+            .map_err(|source| Error::write("create", &path, source))?;
+        Ok((Self::new(path, is_kept, run_directory), appender))
     }
 
     fn new(path: PathBuf, is_kept: Arc<AtomicBool>, run_directory: &Arc<RunDirectory>) -> Self {

@@ -171,18 +171,21 @@ fn unpack_tag(head: u64) -> Option<Tag> {
     Tag::from_u8((head >> TAG_SHIFT) as u8)
 }
 
+/// A scope, or a launch if the correlation id is not 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct LoggedSpan {
+    pub(super) node: u32,
+    pub(super) start_ticks: u64,
+    pub(super) end_ticks: u64,
+    pub(super) sessions: u64,
+    pub(super) correlation_id: u32,
+    pub(super) autograd: Option<AutogradCall>,
+}
+
 /// An entry of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LogEntry {
-    /// A scope, or a launch if the correlation id is not 0.
-    Span {
-        node: u32,
-        start_ticks: u64,
-        end_ticks: u64,
-        sessions: u64,
-        correlation_id: u32,
-        autograd: Option<AutogradCall>,
-    },
+    Span(LoggedSpan),
     /// The arguments of a scope that is still open. `args_text_id` is the id of an interned text.
     Args {
         node: u32,
@@ -217,16 +220,14 @@ impl LogDecoder {
     fn decode(&mut self, record: Record) -> Option<LogEntry> {
         if let Some([head, start_ticks, end_ticks, sessions]) = self.autograd.take() {
             let [sequence, forward_os_id, ..] = record;
-            let autograd = Some(AutogradCall { sequence, forward_os_id });
-            let (node, correlation_id) = (head as u32, 0);
-            return Some(LogEntry::Span {
-                node,
+            return Some(LogEntry::Span(LoggedSpan {
+                node: head as u32,
                 start_ticks,
                 end_ticks,
                 sessions,
-                correlation_id,
-                autograd,
-            });
+                autograd: Some(AutogradCall { sequence, forward_os_id }),
+                ..LoggedSpan::default()
+            }));
         }
         let Some(mut vector) = self.vector.take() else { return self.decode_head(record) };
         vector.elements.extend(record);
@@ -236,6 +237,7 @@ impl LogDecoder {
     fn decode_head(&mut self, record: Record) -> Option<LogEntry> {
         let [head, first_word, second_word, sessions] = record;
         let node = head as u32;
+        let span = LoggedSpan { node, start_ticks: first_word, sessions, ..LoggedSpan::default() };
         if (head >> TAG_SHIFT) & 0xff == AUTOGRAD_TAG {
             self.autograd = Some(record);
             return None;
@@ -251,45 +253,22 @@ impl LogDecoder {
             let end_ticks = first_word.wrapping_add(second_word & LAUNCH_TICKS_MASK);
             let correlation_high = second_word >> LAUNCH_TICKS_MASK.trailing_ones();
             let correlation_id = (head >> METRIC_SHIFT) as u32 | (correlation_high as u32) << 24;
-            return Some(LogEntry::Span {
-                node,
-                start_ticks: first_word,
-                end_ticks,
-                sessions,
-                correlation_id,
-                autograd: None,
-            });
+            return Some(LogEntry::Span(LoggedSpan { end_ticks, correlation_id, ..span }));
         }
         let value = match unpack_tag(head) {
-            None => {
-                let (start_ticks, end_ticks) = (first_word, second_word);
-                return Some(LogEntry::Span {
-                    node,
-                    start_ticks,
-                    end_ticks,
-                    sessions,
-                    correlation_id: 0,
-                    autograd: None,
-                });
-            }
+            None => return Some(LogEntry::Span(LoggedSpan { end_ticks: second_word, ..span })),
             Some(Tag::Int) => MetricValue::Int(second_word.cast_signed()),
             Some(Tag::Float) => MetricValue::Float(f64::from_bits(second_word)),
             Some(Tag::Text | Tag::Ints | Tag::Floats) => {
                 return self.finish_vector(PartialVector { head: record, elements: Vec::new() });
             }
         };
-        Some(LogEntry::Value {
-            node,
-            time_ticks: first_word,
-            metric_id: (head >> METRIC_SHIFT) as u32,
-            value,
-            sessions,
-        })
+        Some(value_entry(record, value))
     }
 
     /// Returns the entry of a vector or text once all of its elements have been read.
     fn finish_vector(&mut self, mut vector: PartialVector) -> Option<LogEntry> {
-        let [head, time_ticks, len, sessions] = vector.head;
+        let [head, _, len, _] = vector.head;
         let tag = unpack_tag(head)?;
         let word_count = tag.extra_words(len);
         if (vector.elements.len() as u64) < word_count {
@@ -307,14 +286,14 @@ impl LogDecoder {
             Tag::Ints => MetricValue::Ints(elements.map(u64::cast_signed).collect()),
             _ => MetricValue::Floats(elements.map(f64::from_bits).collect()),
         };
-        Some(LogEntry::Value {
-            node: head as u32,
-            time_ticks,
-            metric_id: (head >> METRIC_SHIFT) as u32,
-            value,
-            sessions,
-        })
+        Some(value_entry(vector.head, value))
     }
+}
+
+/// Returns the entry of a value by its first record.
+fn value_entry([head, time_ticks, _, sessions]: Record, value: MetricValue) -> LogEntry {
+    let (node, metric_id) = (head as u32, (head >> METRIC_SHIFT) as u32);
+    LogEntry::Value { node, time_ticks, metric_id, value, sessions }
 }
 
 #[cfg(test)]
@@ -342,33 +321,21 @@ mod tests {
             MetricValue::Floats(vec![0.25, -0.0, f64::INFINITY, 1e300]),
         ];
         log.push_span(7, 10, 20, 1 << 63);
-        let mut expected = vec![LogEntry::Span {
-            node: 7,
-            start_ticks: 10,
-            end_ticks: 20,
-            sessions: 1 << 63,
-            correlation_id: 0,
-            autograd: None,
-        }];
         log.push_launch(u32::MAX, 10, 20, 1, u32::MAX);
-        expected.push(LogEntry::Span {
-            node: u32::MAX,
-            start_ticks: 10,
-            end_ticks: 20,
-            sessions: 1,
-            correlation_id: u32::MAX,
-            autograd: None,
-        });
         let call = AutogradCall { sequence: u64::MAX, forward_os_id: 9 };
         log.push_autograd_span(u32::MAX, 10, 20, 1 << 63, call);
-        expected.push(LogEntry::Span {
-            node: u32::MAX,
+        let span = |node, sessions| LoggedSpan {
+            node,
             start_ticks: 10,
             end_ticks: 20,
-            sessions: 1 << 63,
-            correlation_id: 0,
-            autograd: Some(call),
-        });
+            sessions,
+            ..LoggedSpan::default()
+        };
+        let mut expected = vec![
+            LogEntry::Span(span(7, 1 << 63)),
+            LogEntry::Span(LoggedSpan { correlation_id: u32::MAX, ..span(u32::MAX, 1) }),
+            LogEntry::Span(LoggedSpan { autograd: Some(call), ..span(u32::MAX, 1 << 63) }),
+        ];
         log.push_args(u32::MAX, 10, u32::MAX, 1 << 63);
         expected.push(LogEntry::Args { node: u32::MAX, start_ticks: 10, args_text_id: u32::MAX });
         for (metric_id, value) in (0xff_fff0..).zip(values) {
@@ -390,14 +357,13 @@ mod tests {
         let log = Log::with_records(4);
         log.push_value(1, 1, 1, &MetricValue::Ints(vec![1; 100]), 1);
         log.push_span(2, 2, 2, 1);
-        let expected = LogEntry::Span {
+        let span = LoggedSpan {
             node: 2,
             start_ticks: 2,
             end_ticks: 2,
             sessions: 1,
-            correlation_id: 0,
-            autograd: None,
+            ..LoggedSpan::default()
         };
-        assert_eq!(entries(&log), [expected]);
+        assert_eq!(entries(&log), [LogEntry::Span(span)]);
     }
 }

@@ -187,7 +187,7 @@ fn continue_in_next_segment(must_end: bool) -> Result<(), Error> {
         return Ok(());
     };
     let path = file.path().to_owned();
-    let failed = |source| Error::Write { action: "write", path, source };
+    let failed = |source| Error::write("write", &path, source);
     let ended = spool.continue_in(file, appender).map_err(failed)?;
     for session in sessions {
         spool.write_session_start(session);
@@ -257,7 +257,7 @@ fn save_as_run(run: &Path, segments: &[Arc<SpoolFile>]) -> Result<PathBuf, Error
         let linked = fs::hard_link(path, &target).or_else(|_| fs::copy(path, &target).map(drop));
         match linked {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::Write { action: "write", path: target, source: error });
+                return Err(Error::write("write", &target, error));
             }
             _ => {}
         }
@@ -273,7 +273,7 @@ fn create_run(run: &Path) -> Result<PathBuf, Error> {
         match fs::create_dir(&path).and_then(|()| fs::create_dir(path.join(SPOOL))) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(source) => return Err(Error::Write { action: "create", path, source }),
+            Err(source) => return Err(Error::write("create", &path, source)),
         }
     }
 }

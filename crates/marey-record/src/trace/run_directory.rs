@@ -77,7 +77,7 @@ impl RunDirectory {
         let number = RandomState::new().hash_one(std::process::id());
         let path = environment::temp_dir().join(format!("marey-{number:016x}.{EXTENSION}"));
         let created = DirBuilder::new().mode(0o700).create(&path);
-        created.map_err(|source| write_error("create", &path, source))?;
+        created.map_err(|source| Error::write("create", &path, source))?;
         Self::join(&path, EarlierRun::Join)
     }
 
@@ -98,11 +98,11 @@ impl RunDirectory {
                 Err(error) => match error.kind() {
                     // Another process is moving the directory at this moment.
                     io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists => last_error = error,
-                    _ => return Err(write_error("create", &candidate.join(SPOOL), error)),
+                    _ => return Err(Error::write("create", &candidate.join(SPOOL), error)),
                 },
             }
         }
-        Err(write_error("create", &candidate.join(SPOOL), last_error))
+        Err(Error::write("create", &candidate.join(SPOOL), last_error))
     }
 
     fn try_join(path: &Path, earlier_run: EarlierRun) -> io::Result<Attempt> {
@@ -159,10 +159,6 @@ impl Drop for RunDirectory {
 
 fn with_extension(base: &str) -> PathBuf {
     PathBuf::from(format!("{base}.{EXTENSION}"))
-}
-
-fn write_error(action: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::Write { action, path: path.to_owned(), source }
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {

@@ -4,7 +4,7 @@
 use super::activities::{LaunchLocation, capture_site_node};
 use super::clock::TraceClock;
 use super::frame_buffer::FrameBuffer;
-use super::log::{Log, LogDecoder, LogEntry};
+use super::log::{Log, LogDecoder, LogEntry, LoggedSpan};
 use super::nodes::SpoolNodes;
 use super::texts::SpoolTexts;
 use crate::api::StackSample;
@@ -113,7 +113,8 @@ impl ThreadWriter {
     fn add_entry(&mut self, tree: &ThreadTree, entry: LogEntry, output: &mut SpoolOutput) {
         const BATCH_BYTES: usize = 1 << 16;
         match entry {
-            LogEntry::Span { node, start_ticks, end_ticks, sessions, correlation_id, autograd } => {
+            LogEntry::Span(span) => {
+                let LoggedSpan { node, start_ticks, end_ticks, sessions, .. } = span;
                 let start_nanos = output.clock.nanos_at(start_ticks);
                 let end_nanos = output.clock.nanos_at(end_ticks);
                 let args_id =
@@ -125,8 +126,8 @@ impl ThreadWriter {
                         self.write_batch(output);
                         self.batch.span_sessions = sessions;
                     }
-                    let span = Span { node_id, start_nanos, end_nanos };
-                    self.batch.add_span(span, args_id, correlation_id, autograd);
+                    let written = Span { node_id, start_nanos, end_nanos };
+                    self.batch.add_span(written, args_id, span.correlation_id, span.autograd);
                 }
             }
             LogEntry::Args { node, start_ticks, args_text_id } => {

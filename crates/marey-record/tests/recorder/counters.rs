@@ -1,7 +1,7 @@
 //! Counters of the machine in the spool, and the threads that sample them.
 
-use crate::harness::{Fixture, Subprocess, fork, scope, subprocess_part};
-use crate::spool::{Spool, spool_of};
+use crate::harness::{fork, run_in_subprocess, scope, start, start_trace};
+use crate::spool::spool_of_subprocess;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::Counter;
@@ -9,25 +9,9 @@ use marey_record::api::{
     Collective, CollectiveState, CounterSample, LineVariables, SampleCause, StackSample,
     VariableValue,
 };
-use marey_record::{Format, STOP, SessionId, SessionOptions, Worker, api};
-use std::path::Path;
+use marey_record::{Format, STOP, Worker, api};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
-
-const KEEP_SPOOL: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
-
-fn start(path: &Path) -> SessionId {
-    let name = path.to_str().unwrap();
-    let options = SessionOptions { format: Format::ChromeTrace, ..SessionOptions::named(name) };
-    api::start(&options).unwrap()
-}
-
-/// Runs a part of a test in a subprocess that keeps its spool. Returns the contents of the spool.
-fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
-    let fixture = Fixture::begin();
-    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP_SPOOL]].concat());
-    Spool::read(&spool_of(&fixture.path("trace")))
-}
 
 /// Records samples of one counter on two devices, and of one without a device, at the same time.
 fn record_samples(value: f64) {
@@ -47,7 +31,6 @@ fn record_samples(value: f64) {
 
 #[test]
 fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
-    const TEST: &str = "counters::samples_of_stacks_are_recorded_while_a_trace_is_active";
     let record = |os_id| {
         let (root, _) = api::frame_root();
         let outer = api::frame_child(root, api::intern("train.py:7@main"));
@@ -56,18 +39,18 @@ fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
         let samples = [StackSample { os_id, thread_name, node, duration_nanos: 100 }];
         api::record_samples(&samples, SampleCause::Interval);
     };
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(spool) = spool_of_subprocess(&[], || {
         record(1);
-        let session = start(&folder.join("trace"));
+        let session = start_trace("trace");
         record(2);
         api::deactivate(session).unwrap();
         record(3);
         api::activate(session).unwrap();
         record(4);
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     let rows = spool.samples.iter().map(|(name, path, sample)| (&**name, &**path, sample.os_id));
     let path = "train.py:7@main/train.py:3@step";
     assert_eq!(rows.collect::<Vec<_>>(), [("MainThread", path, 2), ("MainThread", path, 4)]);
@@ -76,7 +59,6 @@ fn samples_of_stacks_are_recorded_while_a_trace_is_active() {
 
 #[test]
 fn collectives_are_recorded_while_a_trace_is_active() {
-    const TEST: &str = "counters::collectives_are_recorded_while_a_trace_is_active";
     let record = |created_unix_nanos| {
         api::record_collectives(vec![Collective {
             name_id: api::intern("all_reduce"),
@@ -94,8 +76,8 @@ fn collectives_are_recorded_while_a_trace_is_active() {
             is_p2p: false,
         }]);
     };
-    if let Some((_, folder)) = subprocess_part() {
-        let trace = start(&folder.join("trace"));
+    let Some(spool) = spool_of_subprocess(&[], || {
+        let trace = start_trace("trace");
         record(1);
         api::deactivate(trace).unwrap();
         assert!(api::active_sessions().is_empty());
@@ -105,9 +87,9 @@ fn collectives_are_recorded_while_a_trace_is_active() {
         record(3);
         api::finalize(trace, None).unwrap();
         record(4);
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     let texts: Vec<_> = spool
         .collectives
         .iter()
@@ -118,7 +100,6 @@ fn collectives_are_recorded_while_a_trace_is_active() {
 
 #[test]
 fn variables_are_recorded_while_a_trace_is_active() {
-    const TEST: &str = "counters::variables_are_recorded_while_a_trace_is_active";
     let record = |os_id, value| {
         let [thread_name_id, file_id, function_id, name_id, type_id] =
             ["MainThread", "/app/train.py", "step", "loss", "float"].map(api::intern);
@@ -132,18 +113,18 @@ fn variables_are_recorded_while_a_trace_is_active() {
             variables,
         });
     };
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(spool) = spool_of_subprocess(&[], || {
         record(1, MetricValue::Int(1));
-        let session = start(&folder.join("trace"));
+        let session = start_trace("trace");
         record(2, MetricValue::Float(0.5));
         api::deactivate(session).unwrap();
         record(3, MetricValue::Int(1));
         api::activate(session).unwrap();
         record(4, MetricValue::Text("nan".into()));
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     let rows: Vec<_> = spool
         .variables
         .iter()
@@ -159,13 +140,12 @@ fn variables_are_recorded_while_a_trace_is_active() {
 
 #[test]
 fn counters_are_recorded_while_a_trace_is_active() {
-    const TEST: &str = "counters::counters_are_recorded_while_a_trace_is_active";
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(spool) = spool_of_subprocess(&[], || {
         record_samples(1.0);
-        let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
+        let tree = start("tree", Format::Hatchet);
         record_samples(2.0);
         assert!(!api::is_tracing());
-        let trace = start(&folder.join("trace"));
+        let trace = start_trace("trace");
         assert!(api::is_tracing());
         record_samples(3.0);
         api::deactivate(trace).unwrap();
@@ -173,13 +153,13 @@ fn counters_are_recorded_while_a_trace_is_active() {
         api::activate(trace).unwrap();
         // The names of counters and scopes are defined once.
         scope("load", || record_samples(5.0));
-        for session in [tree.unwrap(), trace] {
+        for session in [tree, trace] {
             api::finalize(session, Some(Format::Hatchet)).unwrap();
         }
         record_samples(6.0);
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     let describe =
         |counter: &(String, Counter)| (counter.0.clone(), counter.1.device, counter.1.value);
     let expected = |value| {
@@ -199,14 +179,13 @@ fn counters_are_recorded_while_a_trace_is_active() {
 
 #[test]
 fn dropped_counters_are_counted() {
-    const TEST: &str = "counters::dropped_counters_are_counted";
-    if let Some((_, folder)) = subprocess_part() {
-        let trace = start(&folder.join("trace"));
+    let Some(spool) = spool_of_subprocess(&[("MAREY_SPOOL_BYTES", "1000")], || {
+        let trace = start_trace("trace");
         (0..100).for_each(|value| record_samples(value.into()));
         api::finalize(trace, Some(Format::Hatchet)).unwrap();
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[("MAREY_SPOOL_BYTES", "1000")]);
+    };
     assert!(!spool.counters.is_empty() && spool.loss_count(LossCause::Spool) > 0);
     assert_eq!(spool.counters.len() as u64 + spool.loss_count(LossCause::Spool), 300);
 }
@@ -236,12 +215,11 @@ extern "C" fn note_running_at_fork() {
 #[test]
 #[expect(unsafe_code, reason = "pthread_atfork takes C functions")]
 fn a_source_stops_for_a_fork_and_does_not_start_in_the_child() {
-    const TEST: &str = "counters::a_source_stops_for_a_fork_and_does_not_start_in_the_child";
-    if let Some((_, folder)) = subprocess_part() {
+    run_in_subprocess(&[], || {
         // SAFETY: the function lives as long as the program. Prepare handlers that are registered
         // later run before it.
         unsafe { libc::pthread_atfork(Some(note_running_at_fork), None, None) };
-        let trace = start(&folder.join("trace"));
+        let trace = start_trace("trace");
         api::start_source(&SOURCE);
         api::start_source(&SOURCE);
         wait_for_starts(1);
@@ -258,8 +236,5 @@ fn a_source_stops_for_a_fork_and_does_not_start_in_the_child() {
         assert_eq!(fork(|| i32::from(SOURCE.stop())), 0);
         assert_eq!(*STARTS.0.lock().unwrap(), 2);
         api::discard(trace).unwrap();
-        return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[]);
+    });
 }

@@ -11,8 +11,7 @@ fn enter(parent: Option<&Arc<Detached>>, name: &str) -> Arc<Detached> {
 
 #[test]
 fn interleaved_coroutines_keep_their_own_paths() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("coroutines");
+    let (_fixture, session) = Fixture::with_session();
     scope("loop", || {
         let (a, b) = (enter(None, "a"), enter(None, "b"));
         let (in_a, in_b) = (enter(Some(&a), "await"), enter(Some(&b), "await"));
@@ -33,8 +32,7 @@ fn interleaved_coroutines_keep_their_own_paths() {
 
 #[test]
 fn a_detached_scope_may_exit_on_another_thread() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("moved");
+    let (_fixture, session) = Fixture::with_session();
     scope("main", || {
         let outer = enter(None, "outer");
         let inner = enter(Some(&outer), "inner");
@@ -77,8 +75,7 @@ fn a_detached_scope_may_outlive_its_session() {
 
 #[test]
 fn the_time_of_coroutines_is_not_exclusive_time_of_the_event_loop() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("host");
+    let (_fixture, session) = Fixture::with_session();
     scope("loop", || {
         let task = enter(None, "task");
         let start = std::time::Instant::now();
@@ -94,8 +91,7 @@ fn the_time_of_coroutines_is_not_exclusive_time_of_the_event_loop() {
 
 #[test]
 fn a_late_value_is_added_to_its_scope_in_the_sessions_of_that_time() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("late");
+    let (fixture, session) = Fixture::with_session();
     let late = api::intern_metric("late").unwrap();
     let inner = scope("outer", || {
         api::enter_state(api::intern("state"));
@@ -121,8 +117,7 @@ fn a_late_value_is_added_to_its_scope_in_the_sessions_of_that_time() {
 
 #[test]
 fn an_operator_exits_by_its_id_if_it_is_open() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("by id");
+    let (_fixture, session) = Fixture::with_session();
     let operator = api::enter_operator(api::intern("operator"));
     api::enter(api::intern("forgotten"), NodeKind::Scope);
     assert_eq!(api::exit_operator_with_id(operator), operator);

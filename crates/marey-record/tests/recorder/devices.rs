@@ -1,9 +1,9 @@
 //! Device activities: attributed to the node and the phase of their launch, once.
 
 use crate::harness::{
-    Fixture, Subprocess, on_thread, phase_profile, profile_of, scope, subprocess_part,
+    Fixture, on_thread, phase_profile, profile_of, run_in_subprocess, scope, start_trace,
 };
-use crate::spool::{Spool, spool_of};
+use crate::spool::{KEEP_SPOOL, Spool};
 use marey_model::spool::{ActivityKind, Detail};
 use marey_record::device::{self, Activity, ActivityDecoder, LaunchKind};
 use marey_record::{ContextSource, Format, NodeKind, SessionOptions, api};
@@ -41,8 +41,7 @@ pub(crate) fn report(activities: &[Activity]) {
 
 #[test]
 fn kernels_are_below_the_scope_that_launched_them() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("kernels");
+    let (_fixture, session) = Fixture::with_session();
     scope("a", || {
         launch(1);
         launch(2);
@@ -69,8 +68,7 @@ fn kernels_are_below_the_scope_that_launched_them() {
 
 #[test]
 fn a_launch_hook_names_the_kernel_below_the_state() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("named");
+    let (_fixture, session) = Fixture::with_session();
     let operator = api::intern("matmul <128>");
     api::enter_state(api::intern("warm-up"));
     scope("a", || {
@@ -135,8 +133,7 @@ fn a_session_sees_kernels_launched_while_it_was_active() {
 
 #[test]
 fn each_device_has_its_own_node() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("devices");
+    let (_fixture, session) = Fixture::with_session();
     device::announce(device::DeviceInfo {
         number: 1,
         device_type: "CUDA".to_owned(),
@@ -176,8 +173,7 @@ fn each_device_has_its_own_node() {
 
 #[test]
 fn kernels_of_a_graph_are_below_their_capture_site() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("graph");
+    let (_fixture, session) = Fixture::with_session();
     let call = api::intern("cuLaunchKernel");
     scope("capture", || {
         scope("layer", || {
@@ -212,8 +208,7 @@ fn kernels_of_a_graph_are_below_their_capture_site() {
 #[test]
 fn kernels_of_excess_graph_nodes_are_below_the_launch_and_counted() {
     const MAX_GRAPH_NODES: u64 = 1 << 20;
-    let fixture = Fixture::begin();
-    let session = fixture.start("many nodes");
+    let (_fixture, session) = Fixture::with_session();
     scope("capture", || {
         api::launch_enter(1, api::intern("cuLaunchKernel"), LaunchKind::Kernel);
         device::record_captured_node(1);
@@ -241,8 +236,7 @@ fn kernels_of_excess_graph_nodes_are_below_the_launch_and_counted() {
 
 #[test]
 fn kernels_launched_before_a_clear_stay_cleared() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("cleared");
+    let (_fixture, session) = Fixture::with_session();
     scope("before", || launch(1));
     api::clear_phases(session, 0..=0).unwrap();
     scope("after", || launch(2));
@@ -254,8 +248,7 @@ fn kernels_launched_before_a_clear_stay_cleared() {
 
 #[test]
 fn kernels_of_an_uncaptured_graph_keep_their_names_in_an_operator() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("unknown-graph");
+    let (_fixture, session) = Fixture::with_session();
     let operator = api::intern("op");
     api::enter_operator(operator);
     api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
@@ -270,8 +263,7 @@ fn kernels_of_an_uncaptured_graph_keep_their_names_in_an_operator() {
 
 #[test]
 fn a_running_graph_is_found_after_many_launches() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("long-graph");
+    let (_fixture, session) = Fixture::with_session();
     scope("graph", || {
         api::launch_enter(1, api::intern("cuGraphLaunch"), LaunchKind::Graph);
         api::launch_exit(1, true);
@@ -305,8 +297,7 @@ fn python_sessions_have_their_own_paths() {
 #[test]
 fn many_short_threads_lose_nothing() {
     const THREADS: u32 = 2000;
-    let fixture = Fixture::begin();
-    let session = fixture.start("threads");
+    let (_fixture, session) = Fixture::with_session();
     let mut decoder = ActivityDecoder::default();
     scope("a", || {
         for number in 1..=THREADS {
@@ -323,14 +314,8 @@ fn many_short_threads_lose_nothing() {
 
 #[test]
 fn a_trace_contains_launches_and_activities() {
-    const TEST: &str = "devices::a_trace_contains_launches_and_activities";
-    if let Some((_, folder)) = subprocess_part() {
-        let name = folder.join("trace");
-        let options = SessionOptions {
-            format: Format::ChromeTrace,
-            ..SessionOptions::named(name.to_str().unwrap())
-        };
-        let session = api::start(&options).unwrap();
+    let Some(fixture) = run_in_subprocess(&[KEEP_SPOOL], || {
+        let session = start_trace("trace");
         device::note("gpu", "a \"script\"");
         device::note("trace_id", "of an earlier profile");
         device::note("trace_id", "");
@@ -347,11 +332,10 @@ fn a_trace_contains_launches_and_activities() {
             kernel(77, "not launched", 1),
         ]);
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_KEEP_SPOOL", "1")]);
-    let spool = Spool::read(&spool_of(&fixture.path("trace")));
+    };
+    let spool = Spool::of(fixture.path("trace"));
     assert_eq!(spool.exited_paths(0, 0), ["a/cuLaunchKernel", "a/b", "a/cuLaunchKernel", "a"]);
     assert_eq!(spool.threads[&0].launches, [(0, u32::MAX), (2, 8)]);
     let activities: Vec<_> = spool

@@ -54,8 +54,7 @@ fn both_formats_have_the_same_contents() {
 
 #[test]
 fn a_state_is_a_node_only_if_it_has_data() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("states");
+    let (_fixture, session) = Fixture::with_session();
     let items = api::intern_metric("items").unwrap();
     scope("outer", || {
         api::enter_state(api::intern("warm"));
@@ -89,8 +88,7 @@ fn a_document_has_four_spaces_per_level_and_sorted_keys() {
 
 #[test]
 fn the_root_has_the_process_and_the_overhead() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("about");
+    let (_fixture, session) = Fixture::with_session();
     scope("a", || ());
     let profile = profile_of(session);
     let metadata = profile.metadata();
@@ -134,8 +132,7 @@ fn events(session: SessionId) -> u64 {
 fn a_path_of_a_hundred_thousand_scopes_is_written_in_both_formats() {
     // Recursion would overflow the stack; 80 MB of text take some seconds without optimisation.
     const LEVELS: usize = 100_000;
-    let fixture = Fixture::begin();
-    let session = fixture.start("deep");
+    let (_fixture, session) = Fixture::with_session();
     let name = api::intern("deeper");
     for _ in 0..LEVELS {
         api::enter(name, marey_record::NodeKind::Scope);

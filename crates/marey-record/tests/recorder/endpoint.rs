@@ -1,11 +1,11 @@
 //! The Unix socket of a recording process, from the side of its peers.
 
 use crate::harness::{
-    Fixture, Subprocess, fork, report_ready, scope, subprocess_part, wait_for_end_of_stdin,
-    wait_until_ready,
+    Fixture, Subprocess, fork, report_ready, run_in_subprocess, scope, start,
+    wait_for_end_of_stdin, wait_until, wait_until_ready,
 };
 use marey_model::endpoint::{Facts, MAX_REQUEST_BYTES, Request, SocketOwner, folder, parse_answer};
-use marey_record::{SessionOptions, api};
+use marey_record::{Format, api};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -21,12 +21,12 @@ fn uid() -> u32 {
 }
 
 #[expect(clippy::disallowed_methods, reason = "no thread sets a variable in a test")]
-fn socket(pid: u32) -> PathBuf {
+fn own_socket() -> PathBuf {
     let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
     let in_runtime_dir = folder(runtime_dir.as_deref().map(Path::new), uid());
     [in_runtime_dir, folder(None, uid())]
         .into_iter()
-        .map(|folder| folder.join(socket_name(pid)))
+        .map(|folder| folder.join(socket_name(std::process::id())))
         .find(|path| path.exists())
         .unwrap_or_default()
 }
@@ -34,10 +34,6 @@ fn socket(pid: u32) -> PathBuf {
 fn socket_name(pid: u32) -> String {
     let namespace = fs::metadata("/proc/self/ns/pid").expect("a namespace").ino();
     SocketOwner { pid, pid_namespace: Some(namespace) }.socket_name()
-}
-
-fn own_socket() -> PathBuf {
-    socket(std::process::id())
 }
 
 /// Removes the socket that a killed process of the same id may have left.
@@ -53,21 +49,15 @@ fn send(path: &Path, bytes: &[u8]) -> io::Result<String> {
     stream.read_to_string(&mut answer).map(|_| answer)
 }
 
-/// Sends a request until the process answers: it may be about to open its socket.
-fn ask(pid: u32, request: &Request) -> Result<Facts, String> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        let answer = send(&socket(pid), request.to_line().as_bytes()).unwrap_or_default();
-        if let Some(answer) = parse_answer(&answer) {
-            return answer;
-        }
-        assert!(Instant::now() < deadline, "process {pid} does not answer");
-        std::thread::yield_now();
-    }
-}
-
+/// Sends a request to this process until it answers: it may be about to open its socket.
 pub(crate) fn ask_self(request: &Request) -> Result<Facts, String> {
-    ask(std::process::id(), request)
+    let mut answer = None;
+    wait_until("the process does not answer", || {
+        let text = send(&own_socket(), request.to_line().as_bytes()).unwrap_or_default();
+        answer = parse_answer(&text);
+        answer.is_some()
+    });
+    answer.unwrap()
 }
 
 fn set(key: &str, value: &str) -> Request {
@@ -94,8 +84,7 @@ fn a_recording_process_states_its_sessions_and_its_losses() {
 
 #[test]
 fn steps_are_counted_when_they_end() {
-    let fixture = Fixture::begin();
-    fixture.start("profile");
+    let (_fixture, _session) = Fixture::with_session();
     let steps =
         || ask_self(&Request::Status).unwrap().get("steps").unwrap().parse::<u64>().unwrap();
     let before = steps();
@@ -117,8 +106,7 @@ fn a_flush_writes_what_was_recorded_so_far() {
 
 #[test]
 fn a_setting_is_changed_by_its_key_or_alias_and_refused_with_a_reason() {
-    let fixture = Fixture::begin();
-    fixture.start("profile");
+    let (_fixture, _session) = Fixture::with_session();
     let facts = ask_self(&set("checkpoint.interval", "2.5")).unwrap();
     assert_eq!(facts.get("checkpoint.interval"), Some("2.5"));
     let facts = ask_self(&set("probing.torch.profiling", "on")).unwrap();
@@ -133,8 +121,7 @@ fn a_setting_is_changed_by_its_key_or_alias_and_refused_with_a_reason() {
 
 #[test]
 fn the_limit_of_nodes_holds_for_threads_that_begin_after_it_was_set() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("profile");
+    let (_fixture, session) = Fixture::with_session();
     ask_self(&set("tree.max_nodes", "2")).unwrap();
     crate::harness::on_thread("limited", || {
         for name in ["a", "b", "c"] {
@@ -167,8 +154,7 @@ fn the_socket_is_there_while_a_session_is_alive_in_a_folder_of_the_user_alone() 
 
 #[test]
 fn a_request_that_is_malformed_too_long_or_never_sent_is_refused_and_the_next_one_answered() {
-    let fixture = Fixture::begin();
-    fixture.start("profile");
+    let (_fixture, _session) = Fixture::with_session();
     ask_self(&Request::Status).unwrap();
     let too_long = [vec![b'a'; MAX_REQUEST_BYTES + 1], vec![b'\n']].concat();
     for bytes in
@@ -196,16 +182,11 @@ fn unread_bytes(stream: &UnixStream) -> i32 {
 
 #[test]
 fn a_silent_peer_does_not_delay_the_end_of_a_session() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("profile");
+    let (_fixture, session) = Fixture::with_session();
     ask_self(&Request::Status).unwrap();
     let mut silent = UnixStream::connect(own_socket()).unwrap();
     silent.write_all(b"marey 1 sta").unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while unread_bytes(&silent) > 0 {
-        assert!(Instant::now() < deadline, "the request is not read");
-        std::thread::yield_now();
-    }
+    wait_until("the request is not read", || unread_bytes(&silent) == 0);
     let started = Instant::now();
     api::finalize(session, None).unwrap();
     let elapsed = started.elapsed();
@@ -248,8 +229,7 @@ fn every_request_is_one_of_ten() {
 
 #[test]
 fn a_child_of_a_fork_has_its_own_socket_and_the_parent_keeps_its_own() {
-    let fixture = Fixture::begin();
-    fixture.start("profile");
+    let (_fixture, _session) = Fixture::with_session();
     ask_self(&Request::Status).unwrap();
     let child = fork(|| {
         let own = ask_self(&Request::Status).unwrap();
@@ -261,27 +241,23 @@ fn a_child_of_a_fork_has_its_own_socket_and_the_parent_keeps_its_own() {
 
 #[test]
 fn a_program_that_closes_all_descriptors_keeps_its_files_and_is_still_found() {
-    const TEST: &str =
-        "endpoint::a_program_that_closes_all_descriptors_keeps_its_files_and_is_still_found";
-    if let Some((_, folder)) = subprocess_part() {
-        api::start(&SessionOptions::named(folder.join("profile").to_str().unwrap())).unwrap();
+    let Some(fixture) = run_in_subprocess(&[], || {
+        start("profile", Format::Hatchet);
         ask_self(&Request::Status).unwrap();
         // SAFETY: closes descriptors of this subprocess, which uses none above 2.
         #[expect(unsafe_code, reason = "std has no close_range(2)")]
         unsafe {
             libc::syscall(libc::SYS_close_range, 3, 1000, 0);
         }
-        let files: Vec<_> =
-            (0..20).map(|n| fs::File::create(folder.join(format!("{n}"))).unwrap()).collect();
+        let files: Vec<_> = (0..20).map(|n| fs::File::create(format!("{n}")).unwrap()).collect();
         assert!(files.iter().any(|file| file.as_raw_fd() < 8));
         ask_self(&Request::Status).unwrap();
         for mut file in files {
             file.write_all(b"mine").unwrap();
         }
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[]);
+    };
     for n in 0..20 {
         assert_eq!(fs::read(fixture.path(&n.to_string())).unwrap(), b"mine");
     }
@@ -289,18 +265,17 @@ fn a_program_that_closes_all_descriptors_keeps_its_files_and_is_still_found() {
 
 #[test]
 fn no_socket_is_opened_in_a_folder_that_others_can_enter_or_where_it_is_turned_off() {
-    const TEST: &str =
-        "endpoint::no_socket_is_opened_in_a_folder_that_others_can_enter_or_where_it_is_turned_off";
-    if let Some((part, folder)) = subprocess_part() {
+    let Some(subprocess) = Subprocess::of(|part| {
         remove_socket_of_killed_process();
-        api::start(&SessionOptions::named(folder.join("profile").to_str().unwrap())).unwrap();
+        start("profile", Format::Hatchet);
         if part == "open folder" {
             ask_self(&Request::Status).unwrap(); // in the fallback
         }
         report_ready();
         wait_for_end_of_stdin();
+    }) else {
         return;
-    }
+    };
     let fixture = Fixture::begin();
     let runtime_dir = fixture.path("runtime");
     fs::create_dir_all(runtime_dir.join("marey")).unwrap();
@@ -308,7 +283,7 @@ fn no_socket_is_opened_in_a_folder_that_others_can_enter_or_where_it_is_turned_o
     for (part, endpoint) in [("open folder", "1"), ("turned off", "0")] {
         let env =
             [("XDG_RUNTIME_DIR", runtime_dir.to_str().unwrap()), ("MAREY_ENDPOINT", endpoint)];
-        let mut child = Subprocess::new(TEST, part, &fixture).spawn(&env);
+        let mut child = subprocess.spawn(part, &fixture, &env);
         let _out = wait_until_ready(&mut child);
         let name = socket_name(child.id());
         assert!(!runtime_dir.join("marey").join(&name).exists());

@@ -3,13 +3,11 @@
 //!
 //! This program defines a `getenv` of its own, which the standard library calls.
 
-use crate::harness::{Fixture, Subprocess, fork, on_thread, scope, subprocess_part};
-use marey_record::{Format, SessionOptions, api};
+use crate::harness::{fork, on_thread, run_in_subprocess, scope, start, start_trace, wait_until};
+use marey_record::{Format, api};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// The thread that may read the environment; 0 while reads are not counted.
 static STARTER: AtomicI32 = AtomicI32::new(0);
@@ -49,39 +47,28 @@ fn this_thread() -> i32 {
     unsafe { libc::gettid() }
 }
 
-fn start(folder: &Path, name: &str, format: Format) {
-    let name = folder.join(name);
-    let options = SessionOptions { format, ..SessionOptions::named(name.to_str().unwrap()) };
-    api::start(&options).unwrap();
-}
-
 fn record() {
     on_thread("records", || scope("scope", || {}));
 }
 
 /// Waits until the background thread has written a file.
 fn wait_for_checkpoint(file: &Path) {
-    let deadline = Instant::now() + Duration::from_mins(1);
-    while !file.exists() {
-        assert!(Instant::now() < deadline, "no checkpoint was written");
-        thread::yield_now();
-    }
+    wait_until("no checkpoint was written", || file.exists());
     std::fs::remove_file(file).unwrap();
 }
 
 #[test]
 fn no_other_thread_reads_the_environment() {
-    const TEST: &str = "environment::no_other_thread_reads_the_environment";
-    if let Some((_, folder)) = subprocess_part() {
+    run_in_subprocess(&[("MAREY_CHECKPOINT_SECS", "0.01")], || {
         STARTER.store(this_thread(), Ordering::SeqCst);
-        start(&folder, "tree", Format::Hatchet);
-        start(&folder, "trace", Format::ChromeTrace);
+        start("tree", Format::Hatchet);
+        start_trace("trace");
         record();
-        let checkpoint = folder.join("tree.hatchet");
-        wait_for_checkpoint(&checkpoint);
+        let checkpoint = Path::new("tree.hatchet");
+        wait_for_checkpoint(checkpoint);
         assert_eq!(fork(|| 0), 0);
         record();
-        wait_for_checkpoint(&checkpoint);
+        wait_for_checkpoint(checkpoint);
         on_thread("ends", || {
             for session in api::live_sessions() {
                 drop(api::finalize(session, None));
@@ -91,8 +78,5 @@ fn no_other_thread_reads_the_environment() {
         let [by_starter, by_others] = &READ_COUNTS;
         assert!(by_starter.load(Ordering::SeqCst) > 0, "this program's `getenv` is not called");
         assert_eq!(by_others.load(Ordering::SeqCst), 0);
-        return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0.01")]);
+    });
 }

@@ -1,8 +1,8 @@
 //! Files: complete at every moment, under a name of their own.
 
 use crate::harness::{
-    Fixture, StopFlag, Subprocess, report_ready, scope, subprocess_part, wait_for_end_of_stdin,
-    wait_until_ready,
+    Fixture, StopFlag, Subprocess, report_ready, run_in_subprocess, scope, start,
+    wait_for_end_of_stdin, wait_until, wait_until_ready,
 };
 use crate::profile::Profile;
 use marey_record::{Format, SessionOptions, api};
@@ -105,23 +105,18 @@ fn a_file_is_complete_at_every_moment() {
     assert_eq!(fixture.files(), ["checkpoints.hatchet"]);
 }
 
-fn start_in(folder: &Path, name: &str) -> u32 {
-    let path = folder.join(name);
-    api::start(&SessionOptions::named(path.to_str().unwrap())).unwrap()
-}
-
 #[test]
 fn the_file_of_an_earlier_process_is_moved_aside() {
-    const TEST: &str = "files::the_file_of_an_earlier_process_is_moved_aside";
-    if let Some((name, folder)) = subprocess_part() {
-        let session = start_in(&folder, "run");
-        scope(&name, || ());
+    let Some(subprocess) = Subprocess::of(|name| {
+        let session = start("run", Format::Hatchet);
+        scope(name, || ());
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
+    };
     let fixture = Fixture::begin();
     for name in ["first", "second", "third"] {
-        Subprocess::new(TEST, name, &fixture).run(&[]);
+        subprocess.run(name, &fixture, &[]);
     }
     assert_eq!(fixture.files(), ["run.1.hatchet", "run.2.hatchet", "run.hatchet"]);
     for (file, name) in
@@ -133,19 +128,19 @@ fn the_file_of_an_earlier_process_is_moved_aside() {
 
 #[test]
 fn the_file_of_a_running_process_is_not_replaced() {
-    const TEST: &str = "files::the_file_of_a_running_process_is_not_replaced";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start_in(&folder, "shared");
+    let Some(subprocess) = Subprocess::of(|_| {
+        let session = start("shared", Format::Hatchet);
         scope("owner", || ());
         api::write_checkpoints();
         report_ready();
         wait_for_end_of_stdin();
         scope("owner", || ());
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
+    };
     let fixture = Fixture::begin();
-    let mut owner = Subprocess::new(TEST, "owner", &fixture).spawn(&[]);
+    let mut owner = subprocess.spawn("owner", &fixture, &[]);
     let _out = wait_until_ready(&mut owner);
     let session = fixture.start("shared");
     scope("guest", || ());
@@ -161,18 +156,17 @@ fn the_file_of_a_running_process_is_not_replaced() {
 
 #[test]
 fn ranks_write_files_of_their_own() {
-    const TEST: &str = "files::ranks_write_files_of_their_own";
-    if let Some((name, folder)) = subprocess_part() {
-        start_in(&folder, &name);
+    let Some(subprocess) = Subprocess::of(|name| {
+        start(name, Format::Hatchet);
         scope("a", || ());
         // The file is written when the process exits.
+    }) else {
         return;
-    }
+    };
     let fixture = Fixture::begin();
-    let subprocess = Subprocess::new(TEST, "run", &fixture);
-    subprocess.run(&[("RANK", "3")]);
-    subprocess.run(&[("RANK", ""), ("SLURM_PROCID", "12")]);
-    Subprocess::new(TEST, "run_rank_5", &fixture).run(&[("PMI_RANK", "5")]);
+    subprocess.run("run", &fixture, &[("RANK", "3")]);
+    subprocess.run("run", &fixture, &[("RANK", ""), ("SLURM_PROCID", "12")]);
+    subprocess.run("run_rank_5", &fixture, &[("PMI_RANK", "5")]);
     assert_eq!(fixture.files(), ["run.rank12.hatchet", "run.rank3.hatchet", "run_rank_5.hatchet"]);
     for (file, rank) in
         [("run.rank12.hatchet", 12), ("run.rank3.hatchet", 3), ("run_rank_5.hatchet", 5)]
@@ -186,22 +180,21 @@ fn ranks_write_files_of_their_own() {
 
 #[test]
 fn sigterm_writes_the_files_and_sigkill_leaves_a_checkpoint() {
-    const TEST: &str = "files::sigterm_writes_the_files_and_sigkill_leaves_a_checkpoint";
-    if let Some((_, folder)) = subprocess_part() {
-        start_in(&folder, "signal");
+    let Some(subprocess) = Subprocess::of(|_| {
+        start("signal", Format::Hatchet);
         scope("before", || ());
         api::write_checkpoints();
         scope("after", || ());
         report_ready();
         wait_for_end_of_stdin();
+    }) else {
         return;
-    }
+    };
     for (signal, number, counts) in
         [("-TERM", 15, &[("after", 1), ("before", 1)][..]), ("-KILL", 9, &[("before", 1)][..])]
     {
         let fixture = Fixture::begin();
-        let mut child =
-            Subprocess::new(TEST, signal, &fixture).spawn(&[("MAREY_CHECKPOINT_SECS", "0")]);
+        let mut child = subprocess.spawn(signal, &fixture, &[("MAREY_CHECKPOINT_SECS", "0")]);
         let _out = wait_until_ready(&mut child);
         let pid = child.id().to_string();
         let kill = std::process::Command::new("kill").args([signal, &pid]).status();
@@ -215,34 +208,30 @@ fn sigterm_writes_the_files_and_sigkill_leaves_a_checkpoint() {
 
 #[test]
 fn checkpoints_are_written_in_the_background() {
-    const TEST: &str = "files::checkpoints_are_written_in_the_background";
-    if let Some((_, folder)) = subprocess_part() {
-        start_in(&folder, "background");
+    let Some(fixture) = run_in_subprocess(&[("MAREY_CHECKPOINT_SECS", "0.001")], || {
+        start("background", Format::Hatchet);
         scope("a", || ());
-        let file = folder.join("background.hatchet");
         // Every checkpoint is complete, and one of the first contains the scope.
-        while !std::fs::read(&file).is_ok_and(|bytes| Profile::parse(&bytes).paths() == ["a"]) {
-            std::thread::yield_now();
-        }
+        wait_until("no checkpoint has the scope", || {
+            let file = std::fs::read("background.hatchet");
+            file.is_ok_and(|bytes| Profile::parse(&bytes).paths() == ["a"])
+        });
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0.001")]);
+    };
     assert_eq!(fixture.files(), ["background.hatchet"]);
 }
 
 #[test]
 fn a_full_tree_counts_dropped_nodes() {
-    const TEST: &str = "files::a_full_tree_counts_dropped_nodes";
-    if let Some((_, folder)) = subprocess_part() {
-        start_in(&folder, "full");
+    let Some(fixture) = run_in_subprocess(&[("MAREY_MAX_NODES", "12")], || {
+        start("full", Format::Hatchet);
         for number in 0..100 {
             scope(&format!("scope {number}"), || scope("inside", || ()));
         }
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_MAX_NODES", "12")]);
+    };
     let profile = fixture.read("full.hatchet");
     let counts = profile.counts();
     assert_eq!(counts.iter().map(|&(_, count)| count).sum::<u64>(), 200);

@@ -1,10 +1,9 @@
 //! Forks with a source of activities, which has a lock of its own.
 
-use crate::harness::{Fixture, Subprocess, enter, exit, fork, profile_of, subprocess_part};
+use crate::harness::{enter, exit, fork, profile_of, run_in_subprocess, start};
 use marey_record::device::{self, ActivitySource, FlushMode};
-use marey_record::{Detached, NodeKind, SessionOptions, api};
+use marey_record::{Detached, Format, NodeKind, api};
 use std::any::Any;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -41,10 +40,6 @@ fn call_before_forks(function: unsafe extern "C" fn()) {
     unsafe { libc::pthread_atfork(Some(function), None, None) };
 }
 
-fn start(folder: &Path) {
-    api::start(&SessionOptions::named(folder.join("profile").to_str().unwrap())).unwrap();
-}
-
 static IS_FORKING: AtomicBool = AtomicBool::new(false);
 static IS_LOCKED: AtomicBool = AtomicBool::new(false);
 static IS_FORK_DONE: AtomicBool = AtomicBool::new(false);
@@ -65,10 +60,9 @@ extern "C" fn wait_for_other_thread_to_lock() {
 
 #[test]
 fn a_source_set_during_a_fork_is_not_locked_in_the_child() {
-    const TEST: &str = "forks::a_source_set_during_a_fork_is_not_locked_in_the_child";
-    if let Some((_, folder)) = subprocess_part() {
+    run_in_subprocess(&[], || {
         call_before_forks(wait_for_other_thread_to_lock); // after the recorder's, which come later
-        start(&folder);
+        start("profile", Format::Hatchet);
         let set_and_lock = || {
             wait_for(&IS_FORKING, Duration::from_mins(1));
             let _locked = lock_source();
@@ -82,10 +76,7 @@ fn a_source_set_during_a_fork_is_not_locked_in_the_child() {
         other.join().unwrap();
         assert_eq!(child, 0);
         assert!(IS_LOCKED.load(Ordering::SeqCst));
-        return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[]);
+    });
 }
 
 static WAS_LOCKED: AtomicBool = AtomicBool::new(false);
@@ -97,18 +88,14 @@ extern "C" fn note_whether_locked() {
 
 #[test]
 fn a_fork_takes_our_locks_before_those_of_the_source_s_library() {
-    const TEST: &str = "forks::a_fork_takes_our_locks_before_those_of_the_source_s_library";
-    if let Some((_, folder)) = subprocess_part() {
+    run_in_subprocess(&[], || {
         api::on_load();
         drop(lock_source());
         call_before_forks(note_whether_locked); // it is loaded, and then the session begins
-        start(&folder);
+        start("profile", Format::Hatchet);
         assert_eq!(fork(|| i32::from(LOCK.try_lock().is_err())), 0);
         assert!(WAS_LOCKED.load(Ordering::SeqCst) && LOCK.try_lock().is_ok());
-        return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[]);
+    });
 }
 
 /// The operator and the detached scope that the parent is in when it forks.
@@ -129,9 +116,8 @@ fn exit_and_continue() -> Vec<(String, u64)> {
 
 #[test]
 fn scopes_open_at_a_fork_are_recorded_only_by_the_parent() {
-    const TEST: &str = "forks::scopes_open_at_a_fork_are_recorded_only_by_the_parent";
-    if let Some((_, folder)) = subprocess_part() {
-        start(&folder);
+    run_in_subprocess(&[], || {
+        start("profile", Format::Hatchet);
         OPERATOR.store(api::enter_operator(api::intern("operator")), Ordering::SeqCst);
         let task = api::enter_detached(None, api::intern("task"), NodeKind::Scope);
         *TASK.lock().unwrap() = task;
@@ -139,8 +125,5 @@ fn scopes_open_at_a_fork_are_recorded_only_by_the_parent() {
         assert_eq!(child, 0, "the child recorded a scope that the parent entered");
         let expected = ["later", "operator", "operator/task"].map(|path| (path.to_owned(), 1));
         assert_eq!(exit_and_continue(), expected);
-        return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[]);
+    });
 }

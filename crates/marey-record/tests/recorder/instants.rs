@@ -1,14 +1,13 @@
 //! Instants, and scopes that exit by their id.
 
-use crate::harness::{Fixture, enter, exit, on_thread, profile_of, scope};
+use crate::harness::{Fixture, enter, exit, on_thread, profile_of, scope, start_trace};
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
-use marey_record::{Format, SessionOptions, api};
+use marey_record::api;
 
 #[test]
 fn an_instant_is_counted_below_its_scope_without_duration() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("instants");
+    let (_fixture, session) = Fixture::with_session();
     let (name, size) = (api::intern("m"), api::intern_metric("size (exc)").unwrap());
     scope("a", || {
         api::record_instant(name, &[(size, MetricValue::Int(3))]).unwrap();
@@ -25,8 +24,7 @@ fn an_instant_is_counted_below_its_scope_without_duration() {
 #[test]
 fn an_instant_is_an_instant_event_of_a_chrome_trace() {
     let fixture = Fixture::begin();
-    let options = SessionOptions { format: Format::ChromeTrace, ..fixture.options("instants") };
-    let session = api::start(&options).unwrap();
+    let session = start_trace(fixture.path("instants"));
     let size = api::intern_metric("size (exc)").unwrap();
     scope("a", || api::record_instant(api::intern("m"), &[(size, MetricValue::Int(3))]).unwrap());
     api::finalize(session, None).unwrap();
@@ -40,8 +38,7 @@ fn an_instant_is_an_instant_event_of_a_chrome_trace() {
 
 #[test]
 fn an_exit_by_id_keeps_inner_scopes_open() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("overlapping");
+    let (_fixture, session) = Fixture::with_session();
     let a = enter("a");
     let b = enter("b");
     enter("c");
@@ -58,8 +55,7 @@ fn an_exit_by_id_keeps_inner_scopes_open() {
 
 #[test]
 fn an_id_of_another_thread_or_an_older_session_exits_nothing() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("first");
+    let (fixture, session) = Fixture::with_session();
     let a = enter("a");
     assert!(!on_thread("other", move || {
         enter("a");
@@ -75,8 +71,7 @@ fn an_id_of_another_thread_or_an_older_session_exits_nothing() {
 
 #[test]
 fn a_scope_that_another_thread_exits_ends_alone_at_the_next_event_of_its_own() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("elsewhere");
+    let (_fixture, session) = Fixture::with_session();
     for _ in 0..2 {
         let a = enter("a");
         enter("b");
@@ -99,8 +94,7 @@ fn a_scope_that_another_thread_exits_ends_alone_at_the_next_event_of_its_own() {
 
 #[test]
 fn an_exit_on_another_thread_has_the_time_of_the_call() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("elsewhere");
+    let (_fixture, session) = Fixture::with_session();
     let nanos_between = |first, second| api::monotonic_nanos(second) - api::monotonic_nanos(first);
     let before = api::now_ticks();
     let a = enter("a");
@@ -116,8 +110,7 @@ fn an_exit_on_another_thread_has_the_time_of_the_call() {
 
 #[test]
 fn an_exit_of_a_scope_that_has_ended_exits_nothing() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("late");
+    let (_fixture, session) = Fixture::with_session();
     enter("outer");
     let a = enter("a");
     exit("outer"); // cuts `a`
@@ -133,8 +126,7 @@ fn an_exit_of_a_scope_that_has_ended_exits_nothing() {
 
 #[test]
 fn a_scope_that_may_outlive_the_one_around_it_lasts_until_its_own_exit() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("outliving");
+    let (_fixture, session) = Fixture::with_session();
     let a = api::intern("a");
     for is_elsewhere in [false, true] {
         enter("outer");
@@ -158,8 +150,7 @@ fn a_scope_that_may_outlive_the_one_around_it_lasts_until_its_own_exit() {
 
 #[test]
 fn a_scope_that_outlives_its_thread_is_unclosed() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("outliving");
+    let (_fixture, session) = Fixture::with_session();
     on_thread("other", || {
         enter("outer");
         api::enter_outliving(api::intern("a"), NodeKind::Scope);
@@ -173,8 +164,7 @@ fn a_scope_that_outlives_its_thread_is_unclosed() {
 #[test]
 fn exits_beyond_those_that_may_wait_leave_the_scope_to_the_one_around_it() {
     const MAX_WAITING: u64 = 16;
-    let fixture = Fixture::begin();
-    let session = fixture.start("many");
+    let (_fixture, session) = Fixture::with_session();
     enter("outer");
     let scopes: Vec<_> = (0..=MAX_WAITING).map(|_| enter("a")).collect();
     on_thread("other", move || {
@@ -190,8 +180,7 @@ fn exits_beyond_those_that_may_wait_leave_the_scope_to_the_one_around_it() {
 
 #[test]
 fn an_exit_by_id_may_state_an_earlier_end() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("earlier");
+    let (_fixture, session) = Fixture::with_session();
     let nanos_between = |first, second| api::monotonic_nanos(second) - api::monotonic_nanos(first);
     let before = api::now_ticks();
     let a = enter("a");

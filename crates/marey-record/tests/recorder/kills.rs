@@ -1,13 +1,12 @@
 //! SIGKILL at any time: the spool is readable, and contains every scope that is older than a
 //! second.
 
-use crate::harness::{Fixture, Subprocess, subprocess_part, wait_until_ready};
-use crate::spool::{Spool, spool_of};
-use marey_record::{Format, NodeKind, SessionOptions, api};
+use crate::harness::{Fixture, Subprocess, report_ready, start_trace, wait_until_ready};
+use crate::spool::Spool;
+use marey_record::{NodeKind, api};
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
-const TEST: &str = "kills::a_killed_process_loses_no_scope_that_is_older_than_a_second";
 /// Ten rounds of processes that live for more than a second: 15 s. Fewer kills would hit fewer points
 /// between two writes.
 const KILLS: u64 = 200;
@@ -22,10 +21,7 @@ const SCOPES_PER_REPORT: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Enters scopes, and prints their number on request and after each step.
-fn record_until_killed(path: &str) {
-    let options = SessionOptions { format: Format::ChromeTrace, ..SessionOptions::named(path) };
-    api::start(&options).unwrap();
-    crate::harness::report_ready();
+fn record_until_killed() {
     let names = NAMES.map(api::intern);
     let mut entered = 0;
     for _line in std::io::stdin().lines() {
@@ -41,10 +37,10 @@ fn record_until_killed(path: &str) {
 
 /// Lets a process run for a while and kills it somewhere in a step. Returns how many scopes it had
 /// exited a second before.
-fn run_and_kill(fixture: &Fixture, number: u64) -> usize {
+fn run_and_kill(subprocess: &Subprocess, fixture: &Fixture, number: u64) -> usize {
     // With twenty of these processes logs wait long to be drained: the buffer is large enough.
     let buffer = [("MAREY_TRACE_BUFFER_BYTES", "67108864")];
-    let mut child = Subprocess::new(TEST, &format!("{number}"), fixture).spawn(&buffer);
+    let mut child = subprocess.spawn(&format!("{number}"), fixture, &buffer);
     let mut out = wait_until_ready(&mut child);
     let mut stdin = child.stdin.take().unwrap();
     // Odd multiples spread the times of the kills over half a second, and over a step.
@@ -81,16 +77,20 @@ fn pause() {
 
 #[test]
 fn a_killed_process_loses_no_scope_that_is_older_than_a_second() {
-    if let Some((number, folder)) = subprocess_part() {
-        return record_until_killed(folder.join(number).to_str().unwrap());
-    }
+    let Some(subprocess) = Subprocess::of(|number| {
+        start_trace(number);
+        report_ready();
+        record_until_killed();
+    }) else {
+        return;
+    };
     let fixture = Fixture::begin();
     let min_spans: Vec<usize> = (0..KILLS / CONCURRENT)
         .flat_map(|round| {
             std::thread::scope(|threads| {
-                let fixture = &fixture;
+                let (subprocess, fixture) = (&subprocess, &fixture);
                 let threads = (round * CONCURRENT..(round + 1) * CONCURRENT)
-                    .map(|number| threads.spawn(move || run_and_kill(fixture, number)));
+                    .map(|number| threads.spawn(move || run_and_kill(subprocess, fixture, number)));
                 threads
                     .collect::<Vec<_>>()
                     .into_iter()
@@ -100,7 +100,7 @@ fn a_killed_process_loses_no_scope_that_is_older_than_a_second() {
         })
         .collect();
     for (number, &min) in min_spans.iter().enumerate() {
-        let spool = Spool::read(&spool_of(&fixture.path(&number.to_string())));
+        let spool = Spool::of(fixture.path(&number.to_string()));
         let spans = spool.threads.get(&0).map_or(&[][..], |thread| &thread.spans);
         assert!(
             spans.len() >= min,

@@ -12,8 +12,7 @@ fn add(name: &str, value: MetricValue) -> Result<(), String> {
 
 #[test]
 fn values_are_summed_on_their_scope() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("sums");
+    let (_fixture, session) = Fixture::with_session();
     for _ in 0..3 {
         scope("a", || {
             add("count of a", Int(2)).unwrap();
@@ -34,8 +33,7 @@ fn values_are_summed_on_their_scope() {
 
 #[test]
 fn a_suffix_sets_the_aggregation_and_is_not_in_the_key() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("suffixes");
+    let (_fixture, session) = Fixture::with_session();
     for value in [1, 10] {
         scope("a", || {
             add("rolled (inc)", Int(value)).unwrap();
@@ -58,8 +56,7 @@ fn a_suffix_sets_the_aggregation_and_is_not_in_the_key() {
 
 #[test]
 fn a_value_of_another_type_or_length_is_refused() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("refused");
+    let (_fixture, session) = Fixture::with_session();
     scope("a", || {
         add("m", Float(1.0)).unwrap();
         add("v", Ints(vec![1, 2])).unwrap();
@@ -82,8 +79,7 @@ fn a_value_of_another_type_or_length_is_refused() {
 
 #[test]
 fn a_value_outside_of_any_scope_is_added_to_the_root() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("root");
+    let (_fixture, session) = Fixture::with_session();
     add("at root", Int(7)).unwrap();
     assert_eq!(profile_of(session).metric("", "at root"), 7);
     api::enter_state(api::intern("state"));
@@ -107,8 +103,7 @@ fn an_inactive_session_records_no_value() {
 
 #[test]
 fn threads_add_to_one_sum() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("threads");
+    let (_fixture, session) = Fixture::with_session();
     std::thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
@@ -126,8 +121,7 @@ fn threads_add_to_one_sum() {
 
 #[test]
 fn costs_of_sampled_calls_are_extrapolated_to_all_calls() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("costs");
+    let (_fixture, session) = Fixture::with_session();
     let operators = ["sampled", "all", "unknown"].map(api::intern);
     let metric = |name: &str| api::intern_metric(name).unwrap();
     let (calls, flops, bytes) = (metric("sampled_calls (exc)"), metric("flops32"), metric("bytes"));

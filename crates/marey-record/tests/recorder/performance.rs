@@ -42,8 +42,7 @@ fn touch_pages(pages: usize) {
 
 #[test]
 fn each_scope_has_the_events_that_happened_in_itself() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("events");
+    let (_fixture, session) = Fixture::with_session();
     let counting = Counting::begin(&["page_faults", "task-clock"]);
     for _ in 0..3 {
         scope("outer", || {
@@ -67,8 +66,7 @@ fn each_scope_has_the_events_that_happened_in_itself() {
 
 #[test]
 fn events_that_cannot_be_counted_are_refused_one_by_one() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("possible");
+    let (_fixture, session) = Fixture::with_session();
     let requested = ["cycels", "page-faults", "r", "task_clock"];
     let results = api::set_possible_performance_events(&requested);
     let counting = Counting;
@@ -97,8 +95,7 @@ fn more_events_than_a_group_has_are_refused() {
 
 #[test]
 fn each_thread_counts_for_itself() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("threads");
+    let (_fixture, session) = Fixture::with_session();
     let counting = Counting::begin(&["page_faults"]);
     std::thread::scope(|threads| {
         threads.spawn(|| scope("thread", || scope("many", || touch_pages(500))));
@@ -112,8 +109,7 @@ fn each_thread_counts_for_itself() {
 
 #[test]
 fn a_scope_that_was_open_before_has_no_count() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("open");
+    let (_fixture, session) = Fixture::with_session();
     let mut counting = None;
     scope("outer", || {
         counting = Some(Counting::begin(&["page_faults"]));
@@ -127,8 +123,7 @@ fn a_scope_that_was_open_before_has_no_count() {
 
 #[test]
 fn scopes_that_were_open_when_the_events_changed_have_no_count() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("changed");
+    let (_fixture, session) = Fixture::with_session();
     let mut counting = vec![Counting::begin(&["page_faults"])];
     scope("outer", || {
         scope("middle", || {
@@ -149,8 +144,7 @@ fn scopes_that_were_open_when_the_events_changed_have_no_count() {
 
 #[test]
 fn events_that_cannot_be_counted_leave_the_previous_ones() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("refused");
+    let (_fixture, session) = Fixture::with_session();
     let counting = Counting::begin(&["page_faults"]);
     let unknown = api::set_performance_events(&["page_faults", "cycle"]);
     assert!(matches!(unknown, Err(PerfError::Unknown(_))), "{unknown:?}");

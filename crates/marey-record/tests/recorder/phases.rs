@@ -2,15 +2,14 @@
 
 use crate::devices::{kernel, launch, report};
 use crate::harness::{
-    Fixture, Subprocess, enter, exit, memory_kib, phase_profile, scope, subprocess_part,
+    Fixture, enter, exit, grown_kib, options, phase_profile, run_in_subprocess, scope, start,
 };
 use marey_record::{Format, SessionId, SessionOptions, api};
 use std::ops::Range;
 
 #[test]
 fn a_phase_contains_the_scopes_that_ended_in_it() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("phases");
+    let (_fixture, session) = Fixture::with_session();
     scope("first", || ());
     enter("across");
     assert_eq!(api::advance_phase(session).unwrap(), 1);
@@ -24,8 +23,7 @@ fn a_phase_contains_the_scopes_that_ended_in_it() {
 
 #[test]
 fn a_phase_is_complete_once_the_next_has_begun() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("complete");
+    let (_fixture, session) = Fixture::with_session();
     assert!(!api::is_phase_complete(session, 0).unwrap());
     api::advance_phase(session).unwrap();
     assert!(api::is_phase_complete(session, 0).unwrap());
@@ -35,8 +33,7 @@ fn a_phase_is_complete_once_the_next_has_begun() {
 
 #[test]
 fn a_cleared_phase_has_no_data() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("clear");
+    let (_fixture, session) = Fixture::with_session();
     for name in ["a", "b", "c", "d"] {
         scope(name, || ());
         api::advance_phase(session).unwrap();
@@ -55,8 +52,7 @@ fn a_cleared_phase_has_no_data() {
 
 #[test]
 fn clearing_the_open_phase_restarts_it() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("clear-open");
+    let (_fixture, session) = Fixture::with_session();
     enter("open");
     scope("dropped", || ());
     api::clear_phases(session, 0..=0).unwrap();
@@ -98,10 +94,9 @@ fn phases_may_be_written_when_they_close() {
 
 #[test]
 fn a_phase_written_when_it_closes_is_freed() {
-    const TEST: &str = "phases::a_phase_written_when_it_closes_is_freed";
     const NODES: u32 = 300;
-    if let Some((_, folder)) = subprocess_part() {
-        let options = SessionOptions::named(folder.join("long").to_str().unwrap());
+    let Some(fixture) = run_in_subprocess(&[], || {
+        let options = options("long", Format::Hatchet);
         let session = api::start(&SessionOptions { flush_phases: true, ..options }).unwrap();
         let names: Vec<_> = (0..NODES).map(|number| format!("scope {number}")).collect();
         let run_phase = || {
@@ -113,27 +108,23 @@ fn a_phase_written_when_it_closes_is_freed() {
         // The allocator takes up to a MiB more during the first phases. The nodes of the others would
         // take several.
         (0..60).for_each(|_| run_phase());
-        let before = memory_kib("RssAnon:");
-        (0..60).for_each(|_| run_phase());
-        let grown = memory_kib("RssAnon:").saturating_sub(before);
+        let grown = grown_kib(|| (0..60).for_each(|_| run_phase()));
         assert!(grown < 1024, "{grown} KiB");
         let no_data = api::get_data(session, 3, Format::Hatchet).unwrap_err();
         assert_eq!(no_data.to_string(), "Phase 3 has no data.");
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[]);
+    };
     assert_eq!(fixture.files().len(), 121);
     assert_eq!(fixture.read("long.part_119.hatchet").counts().len(), NODES as usize);
 }
 
 #[test]
 fn the_kernels_of_a_phase_written_when_it_closes_are_freed() {
-    const TEST: &str = "phases::the_kernels_of_a_phase_written_when_it_closes_are_freed";
     const KERNELS: u32 = 1000;
-    if let Some((_, folder)) = subprocess_part() {
-        let options = SessionOptions::named(folder.join("long").to_str().unwrap());
+    let Some(fixture) = run_in_subprocess(&[("MAREY_CHECKPOINT_SECS", "0")], || {
+        let options = options("long", Format::Hatchet);
         let session = api::start(&SessionOptions { flush_phases: true, ..options }).unwrap();
         let name = |number: u32| format!("kernel {number}");
         let kernels: Vec<_> = (1..=KERNELS).map(|it| kernel(it, &name(it), 5)).collect();
@@ -145,14 +136,11 @@ fn the_kernels_of_a_phase_written_when_it_closes_are_freed() {
             api::advance_phase(session).unwrap();
         };
         (0..10).for_each(|_| run_phase());
-        let before = memory_kib("RssAnon:");
-        (0..30).for_each(|_| run_phase());
-        let grown = memory_kib("RssAnon:").saturating_sub(before);
+        let grown = grown_kib(|| (0..30).for_each(|_| run_phase()));
         assert!(grown < 1024, "{grown} KiB");
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    };
     let part = fixture.read("long.part_39.hatchet");
     assert_eq!(part.number("kernel 7", "time (ns)"), 5);
 }
@@ -167,21 +155,14 @@ fn advance_and_clear(session: SessionId, phases: Range<u32>) {
 
 #[test]
 fn cleared_phases_leave_nothing_behind() {
-    const TEST: &str = "phases::cleared_phases_leave_nothing_behind";
     const PHASES: u32 = 40_000;
-    if let Some((_, folder)) = subprocess_part() {
-        let options = SessionOptions::named(folder.join("long").to_str().unwrap());
-        let session = api::start(&options).unwrap();
+    run_in_subprocess(&[("MAREY_CHECKPOINT_SECS", "0")], || {
+        let session = start("long", Format::Hatchet);
         advance_and_clear(session, 0..1000);
-        let before = memory_kib("RssAnon:");
-        advance_and_clear(session, 1000..PHASES);
-        let grown = memory_kib("RssAnon:").saturating_sub(before);
+        let grown = grown_kib(|| advance_and_clear(session, 1000..PHASES));
         // A start of a phase has 40 bytes.
         assert!(grown < 512, "{grown} KiB");
-        return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    });
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::endpoint::ask_self;
 use crate::harness::{
-    Fixture, Subprocess, fork, report_ready, scope, subprocess_part, wait_for_end_of_stdin,
-    wait_until_ready,
+    Fixture, Subprocess, enter, finalize_all, fork, report_ready, run_and_kill, run_in_subprocess,
+    scope, wait_for_end_of_stdin, wait_until,
 };
 use crate::spool::Spool;
 use marey_model::endpoint::Request;
@@ -12,7 +12,7 @@ use marey_model::spool::{SessionEvent, join_ring};
 use marey_record::{Error, Format, SessionId, SessionOptions, api};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The number of records that the rings of these tests keep.
 const RECORDS: usize = 1000;
@@ -20,14 +20,13 @@ const RECORDS: usize = 1000;
 const BURST: usize = 100;
 const ENV: [(&str, &str); 2] = [("MAREY_RING_RECORDS", "1000"), ("MAREY_SYSTEM_METRICS_SECS", "0")];
 
-fn start(folder: &Path) -> SessionId {
-    let name = folder.join("run");
-    api::start(&options(&name)).unwrap()
+/// Starts the ring of a subprocess.
+fn start() -> SessionId {
+    api::start(&options("run")).unwrap()
 }
 
-fn options(name: &Path) -> SessionOptions {
-    let format = Format::Run;
-    SessionOptions { format, is_ring: true, ..SessionOptions::named(name.to_str().unwrap()) }
+fn options(path: impl AsRef<Path>) -> SessionOptions {
+    SessionOptions { is_ring: true, ..crate::harness::options(path, Format::Run) }
 }
 
 /// Records scopes with these numbers. Names repeat, as in a program.
@@ -71,9 +70,8 @@ fn check_last(run: &Path, count: usize) -> Spool {
 
 #[test]
 fn a_ring_has_exactly_the_last_records_also_after_sigkill() {
-    const TEST: &str = "rings::a_ring_has_exactly_the_last_records_also_after_sigkill";
-    if let Some((part, folder)) = subprocess_part() {
-        let session = start(&folder);
+    let Some(subprocess) = Subprocess::of(|part| {
+        let session = start();
         let count: usize = part.split_once(' ').unwrap().1.parse().unwrap();
         record(0..count);
         if part.starts_with("killed") {
@@ -81,24 +79,20 @@ fn a_ring_has_exactly_the_last_records_also_after_sigkill() {
             wait_for_end_of_stdin();
         }
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
+    };
     for (part, count) in [("ends", 700), ("ends", 9170), ("killed", 5400)] {
         let fixture = Fixture::begin();
         let part = format!("{part} {count}");
-        let subprocess = Subprocess::new(TEST, &part, &fixture);
         let run = fixture.path("run.marey");
         if part.starts_with("killed") {
-            let mut child = subprocess.spawn(&ENV);
-            let out = wait_until_ready(&mut child);
             // While it runs, a reader has the same.
-            assert!(!check_last(&run, count).has_end);
-            child.kill().unwrap();
-            child.wait().unwrap();
-            drop(out);
+            let check = || assert!(!check_last(&run, count).has_end);
+            subprocess.kill(&part, &fixture, &ENV, check);
             assert!(!check_last(&run, count).has_end);
         } else {
-            subprocess.run(&ENV);
+            subprocess.run(&part, &fixture, &ENV);
             assert!(check_last(&run, count).has_end);
         }
         let files = segments(&run);
@@ -109,16 +103,14 @@ fn a_ring_has_exactly_the_last_records_also_after_sigkill() {
 
 #[test]
 fn a_ring_is_bounded_in_bytes() {
-    const TEST: &str = "rings::a_ring_is_bounded_in_bytes";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder);
+    let env = [("MAREY_RING_BYTES", "65536"), ("MAREY_RING_RECORDS", "1000000"), ENV[1]];
+    let Some(fixture) = run_in_subprocess(&env, || {
+        let session = start();
         record(0..40_000);
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    let env = [("MAREY_RING_BYTES", "65536"), ("MAREY_RING_RECORDS", "1000000")];
-    Subprocess::new(TEST, "run", &fixture).run(&[&env[..], &ENV[1..]].concat());
+    };
     let run = fixture.path("run.marey");
     let bytes: u64 = segments(&run).iter().map(|path| path.metadata().unwrap().len()).sum();
     assert!(bytes <= 65_536, "{bytes}");
@@ -131,20 +123,20 @@ fn a_ring_is_bounded_in_bytes() {
 
 #[test]
 fn a_ring_of_seconds_keeps_what_ended_in_them() {
-    const TEST: &str = "rings::a_ring_of_seconds_keeps_what_ended_in_them";
     const SECS: f64 = 1.0;
-    if let Some((_, folder)) = subprocess_part() {
+    let env = [("MAREY_RING_SECONDS", "1"), ("MAREY_RING_RECORDS", "1"), ENV[1]];
+    let Some(fixture) = run_in_subprocess(&env, || {
         let begin = Instant::now();
-        let session = start(&folder);
-        let first = segments(&folder.join("run.marey")).remove(0);
+        let session = start();
+        let first = segments(Path::new("run.marey")).remove(0);
         let mut ends = Vec::new();
         // A segment lasts a second, and is kept for one after that.
-        while first.exists() {
-            assert!(begin.elapsed() < Duration::from_secs(30), "the first segment is kept");
+        wait_until("the first segment is kept", || {
             scope(&name_of(ends.len()), || ());
             ends.push(Instant::now());
             api::write_checkpoints();
-        }
+            !first.exists()
+        });
         assert!(begin.elapsed().as_secs_f64() > 2.0 * SECS);
         let last = *ends.last().unwrap();
         let within = |secs: f64| {
@@ -152,13 +144,11 @@ fn a_ring_of_seconds_keeps_what_ended_in_them() {
         };
         // The last record of all is the end of the session.
         let bounds = [within(0.8 * SECS), within(1.05 * SECS), ends.len().to_string()];
-        fs::write(folder.join("bounds"), bounds.join(" ")).unwrap();
+        fs::write("bounds", bounds.join(" ")).unwrap();
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    let env = [("MAREY_RING_SECONDS", "1"), ("MAREY_RING_RECORDS", "1")];
-    Subprocess::new(TEST, "run", &fixture).run(&[&env[..], &ENV[1..]].concat());
+    };
     let bounds = fs::read_to_string(fixture.path("bounds")).unwrap();
     let bounds: Vec<usize> = bounds.split(' ').map(|bound| bound.parse().unwrap()).collect();
     let [fewest, most, count] = bounds[..] else { panic!("{bounds:?}") };
@@ -171,22 +161,14 @@ fn a_ring_of_seconds_keeps_what_ended_in_them() {
 
 #[test]
 fn open_scopes_and_phases_are_known_although_their_segments_are_gone() {
-    const TEST: &str = "rings::open_scopes_and_phases_are_known_although_their_segments_are_gone";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder);
-        crate::harness::enter("outer");
+    let Some(fixture) = run_and_kill(&ENV, || {
+        let session = start();
+        enter("outer");
         api::advance_phase(session).unwrap();
         record(0..5000);
-        report_ready();
-        wait_for_end_of_stdin();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    let mut child = Subprocess::new(TEST, "run", &fixture).spawn(&ENV);
-    let out = wait_until_ready(&mut child);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop(out);
+    };
     let spool = joined(&fixture.path("run.marey"));
     assert_eq!(spool.threads[&0].open, ["outer"]);
     let paths = spool.exited_paths(0, 0);
@@ -196,9 +178,8 @@ fn open_scopes_and_phases_are_known_although_their_segments_are_gone() {
 
 #[test]
 fn a_signal_saves_the_ring_as_a_run_and_recording_goes_on() {
-    const TEST: &str = "rings::a_signal_saves_the_ring_as_a_run_and_recording_goes_on";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder);
+    let Some(fixture) = run_in_subprocess(&ENV, || {
+        let session = start();
         record(0..3000);
         // SAFETY: sends a signal to this process, which has a handler for it.
         #[expect(unsafe_code, reason = "std has no signals")]
@@ -207,20 +188,15 @@ fn a_signal_saves_the_ring_as_a_run_and_recording_goes_on() {
         }
         // The lock on the recording directory is not the saved run's: it is complete when its last
         // segment is there, which the finalized session waits for by ending the thread that saves.
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !folder.join("run.1.marey/spool").exists()
-            || segments(&folder.join("run.1.marey")).len()
-                < segments(&folder.join("run.marey")).len() - 1
-        {
-            assert!(Instant::now() < deadline, "the ring was not saved");
-            std::thread::yield_now();
-        }
+        let [saved, run] = ["run.1.marey", "run.marey"].map(Path::new);
+        wait_until("the ring was not saved", || {
+            saved.join("spool").exists() && segments(saved).len() + 1 >= segments(run).len()
+        });
         record(3000..6000);
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&ENV);
+    };
     check_last(&fixture.path("run.1.marey"), 3000);
     check_last(&fixture.path("run.marey"), 6000);
 }
@@ -238,31 +214,27 @@ fn limit_files(bytes: u64) {
 
 #[test]
 fn a_ring_goes_on_when_its_files_can_be_written_again() {
-    const TEST: &str = "rings::a_ring_goes_on_when_its_files_can_be_written_again";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder);
+    let Some(fixture) = run_in_subprocess(&ENV, || {
+        let session = start();
         record(0..500);
         limit_files(0);
         record(500..1000);
-        let newest = || segments(&folder.join("run.marey")).pop().unwrap();
-        let failed = newest();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while newest() == failed {
-            assert!(Instant::now() < deadline, "the ring does not go on");
-            api::write_checkpoints();
-        }
+        let newest = || segments(Path::new("run.marey")).pop().unwrap();
+        let wait_for_next_segment = || {
+            let failed = newest();
+            wait_until("the ring does not go on", || {
+                api::write_checkpoints();
+                newest() != failed
+            });
+        };
+        wait_for_next_segment();
         limit_files(libc::RLIM_INFINITY);
-        let failed = newest();
-        while newest() == failed {
-            assert!(Instant::now() < deadline, "the ring does not go on");
-            api::write_checkpoints();
-        }
+        wait_for_next_segment();
         record(1000..5000);
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&ENV);
+    };
     let spool = joined(&fixture.path("run.marey"));
     assert_eq!(spool.exited_paths(0, 0), (4000..5000).map(name_of).collect::<Vec<_>>());
     assert!(spool.loss_count(LossCause::Spool) > 0);
@@ -270,9 +242,8 @@ fn a_ring_goes_on_when_its_files_can_be_written_again() {
 
 #[test]
 fn a_ring_is_saved_with_its_last_records_or_not_at_all() {
-    const TEST: &str = "rings::a_ring_is_saved_with_its_last_records_or_not_at_all";
-    if let Some((part, folder)) = subprocess_part() {
-        let session = start(&folder);
+    let Some(subprocess) = Subprocess::of(|part| {
+        let session = start();
         record(0..500);
         if part == "child" {
             assert_eq!(fork(|| i32::from(ask_self(&Request::Save).is_err())), 0);
@@ -283,26 +254,23 @@ fn a_ring_is_saved_with_its_last_records_or_not_at_all() {
             assert!(refusal.starts_with("cannot write"), "{refusal}");
             limit_files(libc::RLIM_INFINITY);
             // The segment that the refusal has begun could not be written either.
-            let deadline = Instant::now() + Duration::from_secs(30);
-            while let Err(refusal) = ask_self(&Request::Save) {
-                assert!(Instant::now() < deadline, "{refusal}");
-            }
+            wait_until("the ring is not saved", || ask_self(&Request::Save).is_ok());
         } else {
-            let run = folder.join("run.marey");
-            fs::rename(&run, folder.join("moved")).unwrap();
-            File::create(&run).unwrap();
+            fs::rename("run.marey", "moved").unwrap();
+            File::create("run.marey").unwrap();
             let refusal = ask_self(&Request::Save).unwrap_err();
             assert!(refusal.starts_with("cannot create"), "{refusal}");
-            fs::remove_file(&run).unwrap();
-            fs::rename(folder.join("moved"), &run).unwrap();
+            fs::remove_file("run.marey").unwrap();
+            fs::rename("moved", "run.marey").unwrap();
             ask_self(&Request::Save).unwrap();
         }
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
+    };
     for (part, count) in [("moved", 500), ("full", 500), ("child", 0)] {
         let fixture = Fixture::begin();
-        Subprocess::new(TEST, part, &fixture).run(&ENV);
+        subprocess.run(part, &fixture, &ENV);
         let saved = fixture.path("run.1.marey");
         if count > 0 {
             check_last(&saved, count);
@@ -315,22 +283,21 @@ fn a_ring_is_saved_with_its_last_records_or_not_at_all() {
 
 #[test]
 fn the_child_of_a_fork_has_a_ring_of_its_own() {
-    const TEST: &str = "rings::the_child_of_a_fork_has_a_ring_of_its_own";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder);
+    let Some(subprocess) = Subprocess::of(|_| {
+        let session = start();
         record(0..2000);
         let child = fork(|| {
             record(0..3000);
-            let ended = api::live_sessions().into_iter().map(|id| api::finalize(id, None));
-            i32::from(ended.collect::<Result<Vec<_>, _>>().is_err())
+            i32::from(!finalize_all())
         });
         assert_eq!(child, 0);
         record(2000..4000);
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
+    };
     let fixture = Fixture::begin();
-    let parent = Subprocess::new(TEST, "run", &fixture).run(&ENV);
+    let parent = subprocess.run("run", &fixture, &ENV);
     let run = fixture.path("run.marey");
     let is_of_parent = |path: &PathBuf| {
         path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{parent}-"))
@@ -351,10 +318,10 @@ fn the_child_of_a_fork_has_a_ring_of_its_own() {
 #[test]
 fn a_ring_is_a_run_alone_and_not_beside_a_trace() {
     let fixture = Fixture::begin();
-    let chrome = SessionOptions { format: Format::ChromeTrace, ..options(&fixture.path("ring")) };
+    let chrome = SessionOptions { format: Format::ChromeTrace, ..options(fixture.path("ring")) };
     assert!(matches!(api::start(&chrome), Err(Error::RingFormat)));
-    let ring = api::start(&options(&fixture.path("ring"))).unwrap();
-    let trace = SessionOptions { is_ring: false, ..options(&fixture.path("trace")) };
+    let ring = api::start(&options(fixture.path("ring"))).unwrap();
+    let trace = SessionOptions { is_ring: false, ..options(fixture.path("trace")) };
     assert!(matches!(api::start(&trace), Err(Error::RingBesideTrace)));
     assert!(matches!(api::finalize(ring, Some(Format::ChromeTrace)), Err(Error::RingFormat)));
     scope("work", || ());

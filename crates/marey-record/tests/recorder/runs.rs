@@ -1,22 +1,20 @@
 //! The run directory: ownership, errors, and other users.
 
-use crate::harness::{Fixture, StopFlag, Subprocess, scope, subprocess_part};
+use crate::harness::{
+    Fixture, StopFlag, Subprocess, options, run_in_subprocess, scope, start, start_trace,
+};
 use crate::spool::{Spool, spool_of};
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
-use marey_record::{Format, SessionId, SessionOptions, api};
+use marey_record::{Format, api};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-fn start(path: &Path, format: Format) -> Result<SessionId, marey_record::Error> {
-    api::start(&SessionOptions { format, ..SessionOptions::named(path.to_str().unwrap()) })
-}
-
 /// Records a run with one scope.
 fn record(path: &Path) {
-    let session = start(path, Format::Run).unwrap();
+    let session = start(path, Format::Run);
     scope("a", || ());
     api::finalize(session, None).unwrap();
 }
@@ -44,7 +42,8 @@ fn polling_the_lock_does_not_cost_the_next_run_its_name() {
 fn a_file_in_place_of_the_directory_is_an_error() {
     let fixture = Fixture::begin();
     File::create(fixture.path("trace.marey")).unwrap();
-    let error = start(&fixture.path("trace"), Format::Run).unwrap_err().to_string();
+    let options = options(fixture.path("trace"), Format::Run);
+    let error = api::start(&options).unwrap_err().to_string();
     assert!(error.contains("trace.marey"), "{error}");
 }
 
@@ -53,22 +52,23 @@ fn a_link_in_place_of_the_lock_is_not_followed() {
     let fixture = Fixture::begin();
     fs::create_dir(fixture.path("trace.marey")).unwrap();
     symlink(fixture.path("elsewhere"), fixture.path("trace.marey/.recording")).unwrap();
-    assert!(start(&fixture.path("trace"), Format::Run).is_err());
+    assert!(api::start(&options(fixture.path("trace"), Format::Run)).is_err());
     assert_eq!(fixture.files(), ["trace.marey"]);
 }
 
 #[test]
 fn an_earlier_run_that_cannot_be_moved_is_joined() {
-    const TEST: &str = "runs::an_earlier_run_that_cannot_be_moved_is_joined";
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(subprocess) = Subprocess::of(|_| {
         drop_privileges();
-        return record(&folder.join("trace"));
-    }
+        record(Path::new("trace"));
+    }) else {
+        return;
+    };
     let fixture = Fixture::begin();
     let set_mode = |mode| fs::set_permissions(fixture.path("."), Permissions::from_mode(mode));
     for mode in [0o777, 0o555] {
         set_mode(mode).unwrap();
-        Subprocess::new(TEST, "run", &fixture).run(&[]);
+        subprocess.run("run", &fixture, &[]);
     }
     set_mode(0o777).unwrap();
     assert_eq!(fixture.files(), ["trace.marey"]);
@@ -88,7 +88,7 @@ fn a_complete_spool_that_is_collected_still_becomes_a_chrome_trace() {
     let fixture = Fixture::begin();
     for number in 0..200 {
         let path = fixture.path(&format!("trace {number}"));
-        let session = start(&path, Format::ChromeTrace).unwrap();
+        let session = start_trace(&path);
         scope("a", || ());
         let spool = spool_of(&path);
         std::thread::scope(|threads| {
@@ -103,12 +103,11 @@ fn a_complete_spool_that_is_collected_still_becomes_a_chrome_trace() {
 
 #[test]
 fn distinct_texts_do_not_fill_the_table_of_names() {
-    const TEST: &str = "runs::distinct_texts_do_not_fill_the_table_of_names";
     const TEXTS: usize = 3_600;
     // A table of names would take 3,300 of them.
     let text = |number: usize| format!("{number}{}", "x".repeat(10_000));
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder.join("trace"), Format::Run).unwrap();
+    let Some(fixture) = run_in_subprocess(&[("MAREY_TRACE_BUFFER_BYTES", "67108864")], || {
+        let session = start("trace", Format::Run);
         let metric = api::intern_metric("prompt").unwrap();
         for number in 0..TEXTS {
             let name = api::intern(&format!("scope {number}"));
@@ -117,11 +116,10 @@ fn distinct_texts_do_not_fill_the_table_of_names() {
             api::exit(name);
         }
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_TRACE_BUFFER_BYTES", "67108864")]);
-    let spool = Spool::read(&spool_of(&fixture.path("trace")));
+    };
+    let spool = Spool::of(fixture.path("trace"));
     assert_eq!(spool.loss_count(LossCause::TraceBuffer), 0);
     let [thread] = spool.threads.values().collect::<Vec<_>>()[..] else { panic!("one thread") };
     assert_eq!(thread.values.len(), TEXTS);

@@ -1,11 +1,11 @@
 //! Random schedules of phases while threads record: each record is in exactly one phase, and they
 //! add up.
 
-use crate::harness::{Fixture, scope};
+use crate::harness::{Fixture, scope, start_trace};
 use crate::spool::spool_of;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{SessionEvent, SpoolFrame, SpoolReader};
-use marey_record::{Format, NodeKind, SessionId, SessionOptions, api};
+use marey_record::{NodeKind, SessionId, api};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -141,10 +141,7 @@ proptest! {
     #[test]
     fn phases_of_any_schedule_add_up(schedule in schedule()) {
         let folder = Fixture::begin();
-        let sessions = ["first", "second"].map(|name| {
-            let options = folder.options(name);
-            api::start(&SessionOptions { format: Format::ChromeTrace, ..options }).unwrap()
-        });
+        let sessions = ["first", "second"].map(|name| start_trace(folder.path(name)));
         // The workers begin outside of any scope of the main thread.
         let main = std::thread::scope(|threads| {
             for worker in 0..WORKERS {
@@ -154,7 +151,7 @@ proptest! {
         });
         let files = sessions.map(|session| api::finalize(session, None).unwrap());
         for (index, files) in files.iter().enumerate() {
-            let phases = phases(&spool_of(&folder.path("first")), index);
+            let phases = phases(&spool_of(folder.path("first")), index);
             check_phases(&phases, &main.iter().map(|phases| phases[index]).collect::<Vec<_>>());
             for (number, file) in (0..).zip(files) {
                 let trace = std::fs::read_to_string(file).unwrap();

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 #[test]
 fn nested_scopes_make_a_tree() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("nested");
+    let (_fixture, session) = Fixture::with_session();
     for _ in 0..3 {
         scope("a", || {
             scope("b", || scope("a", || ()));
@@ -24,8 +23,7 @@ fn nested_scopes_make_a_tree() {
 
 #[test]
 fn exclusive_time_excludes_inner_scopes() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("own");
+    let (_fixture, session) = Fixture::with_session();
     scope("outer", || {
         scope("inner", busy);
         busy();
@@ -50,8 +48,7 @@ fn busy() {
 
 #[test]
 fn an_open_scope_is_shown_with_its_time_so_far() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("open");
+    let (_fixture, session) = Fixture::with_session();
     scope("closed", || {
         enter("open");
         busy();
@@ -68,8 +65,7 @@ fn an_open_scope_is_shown_with_its_time_so_far() {
 
 #[test]
 fn every_scope_has_a_unique_id() {
-    let fixture = Fixture::begin();
-    fixture.start("ids");
+    let (_fixture, _session) = Fixture::with_session();
     let (a, b) = (enter("a"), enter("b"));
     assert!(a != 0 && b != 0 && a != b);
     assert_eq!(api::innermost_name_id(), api::intern("b"));
@@ -90,8 +86,7 @@ fn nothing_is_recorded_without_a_session() {
 
 #[test]
 fn states_nest_below_their_scope() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("states");
+    let (_fixture, session) = Fixture::with_session();
     let operate = |name: &str| {
         let name = api::intern(name);
         api::enter_operator(name);
@@ -127,8 +122,7 @@ fn states_nest_below_their_scope() {
 #[test]
 fn a_state_around_a_scope_takes_the_scope_s_metrics() {
     use marey_model::metric::MetricValue;
-    let fixture = Fixture::begin();
-    let session = fixture.start("state-metrics");
+    let (_fixture, session) = Fixture::with_session();
     let items = api::intern_metric("items").unwrap();
     api::enter_state(api::intern("warm"));
     scope("a", || api::add_metrics(&[(items, MetricValue::Int(3))]).unwrap());
@@ -140,8 +134,7 @@ fn a_state_around_a_scope_takes_the_scope_s_metrics() {
 
 #[test]
 fn operators_inside_an_operator_are_not_recorded() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("operators");
+    let (_fixture, session) = Fixture::with_session();
     let (outer, inner) = (api::intern("outer"), api::intern("inner"));
     let id = api::enter_operator(outer);
     assert_eq!(api::enter_operator(inner), 0);
@@ -152,8 +145,7 @@ fn operators_inside_an_operator_are_not_recorded() {
 
 #[test]
 fn an_unmatched_exit_is_counted_and_changes_nothing() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("unmatched");
+    let (_fixture, session) = Fixture::with_session();
     assert_eq!(exit("nobody"), 0);
     scope("a", || assert_eq!(exit("nobody"), 0));
     let profile = profile_of(session);
@@ -163,8 +155,7 @@ fn an_unmatched_exit_is_counted_and_changes_nothing() {
 
 #[test]
 fn an_exit_ends_inner_scopes() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("order");
+    let (_fixture, session) = Fixture::with_session();
     for name in ["a", "b", "c"] {
         enter(name);
     }
@@ -178,8 +169,7 @@ fn an_exit_ends_inner_scopes() {
 
 #[test]
 fn kinds_distinguish_nodes_of_one_name() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("kinds");
+    let (_fixture, session) = Fixture::with_session();
     let name = api::intern("layer");
     for kind in [NodeKind::Scope, NodeKind::Module, NodeKind::Module] {
         api::enter(name, kind);
@@ -272,8 +262,7 @@ proptest! {
 
     #[test]
     fn any_program_yields_the_tree_of_its_scopes(program in programs()) {
-        let fixture = Fixture::begin();
-        let session = fixture.start("any");
+        let (_fixture, session) = Fixture::with_session();
         for action in &program {
             match action {
                 Some(name) => prop_assert_ne!(enter(&format!("n{name}")), 0),
@@ -403,8 +392,7 @@ proptest! {
 
 #[test]
 fn an_exit_by_an_unknown_name_does_nothing() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("no-name");
+    let (_fixture, session) = Fixture::with_session();
     for _ in 0..4 {
         assert_eq!(api::exit(u32::MAX), 0);
         enter("open");
@@ -416,8 +404,7 @@ fn an_exit_by_an_unknown_name_does_nothing() {
 
 #[test]
 fn a_kind_is_part_of_a_scope_s_identity() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("kinds");
+    let (_fixture, session) = Fixture::with_session();
     let name = api::intern("same");
     for _ in 0..4 {
         for kind in [NodeKind::Scope, NodeKind::Module, NodeKind::Operator] {
@@ -441,8 +428,7 @@ fn a_kind_is_part_of_a_scope_s_identity() {
 
 #[test]
 fn a_launch_hook_s_operator_is_recorded_inside_a_framework_s() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("operators");
+    let (_fixture, session) = Fixture::with_session();
     let (framework, launched) = (api::intern("aten::mm"), api::intern("kernel"));
     for _ in 0..4 {
         api::enter_in_current_task(framework, NodeKind::Operator);

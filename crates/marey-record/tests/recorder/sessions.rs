@@ -5,8 +5,7 @@ use marey_record::{Error, api};
 
 #[test]
 fn an_inactive_session_sees_nothing() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("inactive");
+    let (_fixture, session) = Fixture::with_session();
     scope("before", || ());
     api::deactivate(session).unwrap();
     scope("between", || scope("inside", || ()));
@@ -18,8 +17,7 @@ fn an_inactive_session_sees_nothing() {
 
 #[test]
 fn a_session_records_only_scopes_whose_entry_and_exit_it_saw() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("one-end");
+    let (_fixture, session) = Fixture::with_session();
     enter("left while inactive");
     api::deactivate(session).unwrap();
     exit("left while inactive");

@@ -1,5 +1,6 @@
 //! A parsed spool.
 
+use crate::harness::run_in_subprocess;
 use marey_model::context::NodeKind;
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
@@ -62,6 +63,11 @@ pub(crate) struct SpoolThread {
 }
 
 impl Spool {
+    /// Reads the only spool of a profile.
+    pub(crate) fn of(profile: impl AsRef<Path>) -> Self {
+        Self::read(&spool_of(profile))
+    }
+
     pub(crate) fn read(path: &Path) -> Self {
         let mut reader = SpoolReader::new(File::open(path).unwrap()).unwrap();
         let mut spool = Self::default();
@@ -202,9 +208,22 @@ impl Spool {
     }
 }
 
-/// Returns the only spool of a profile.
-pub(crate) fn spool_of(profile: &Path) -> PathBuf {
-    let mut folder = profile.as_os_str().to_owned();
+/// Makes a process keep the spool of a trace that it has written.
+pub(crate) const KEEP_SPOOL: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
+
+/// Runs a closure of a test, which records `trace`, in a subprocess. Returns the contents of the
+/// spool; `None` in the subprocess itself.
+pub(crate) fn spool_of_subprocess<Part: FnOnce()>(
+    env: &[(&str, &str)],
+    part: Part,
+) -> Option<Spool> {
+    let fixture = run_in_subprocess(&[env, &[KEEP_SPOOL]].concat(), part)?;
+    Some(Spool::of(fixture.path("trace")))
+}
+
+/// Returns the path of the only spool of a profile.
+pub(crate) fn spool_of(profile: impl AsRef<Path>) -> PathBuf {
+    let mut folder = profile.as_ref().as_os_str().to_owned();
     folder.push(".marey/spool");
     let mut files = Path::new(&folder).read_dir().unwrap();
     let file = files.next().unwrap().unwrap().path();

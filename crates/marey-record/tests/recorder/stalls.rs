@@ -1,18 +1,18 @@
 //! A stalled operation, such as a write to a hanging disk, does not block anything else.
 
-use crate::harness::{Fixture, Subprocess, exit, fork, scope, subprocess_part};
+use crate::harness::{
+    Fixture, Subprocess, exit, finalize_all, fork, options, run_in_subprocess, scope, start,
+};
 use marey_record::device::LaunchKind;
 use marey_record::device::{self, ActivitySource, FlushMode};
-use marey_record::{SessionId, SessionOptions, api};
+use marey_record::{Format, SessionId, SessionOptions, api};
 use std::any::Any;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread;
@@ -30,9 +30,9 @@ struct HungDisk(File);
 
 #[expect(unsafe_code, reason = "std makes no pipes with names")]
 impl HungDisk {
-    fn new(folder: &Path, file: &str) -> Self {
-        let path = folder.join(format!(".{file}.{}.tmp", std::process::id()));
-        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+    fn new(file: &str) -> Self {
+        let path = format!(".{file}.{}.tmp", std::process::id());
+        let name = CString::new(path.as_str()).unwrap();
         // SAFETY: a C string.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let open = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
@@ -55,10 +55,6 @@ impl HungDisk {
     }
 }
 
-fn options(folder: &Path, name: &str) -> SessionOptions {
-    SessionOptions::named(folder.join(name).to_str().unwrap())
-}
-
 /// Starts a session whose file is longer than a pipe's buffer.
 fn start_large(options: &SessionOptions) -> SessionId {
     let session = api::start(options).unwrap();
@@ -66,31 +62,27 @@ fn start_large(options: &SessionOptions) -> SessionId {
     session
 }
 
-/// In the child of a fork: ends all sessions.
-fn finalize_all() -> i32 {
+/// In the child of a fork: records a scope and ends all sessions.
+fn record_and_end() -> i32 {
     scope("in the child", || ());
-    let all: Result<Vec<_>, _> =
-        api::live_sessions().into_iter().map(|id| api::finalize(id, None)).collect();
-    i32::from(all.is_err())
+    i32::from(!finalize_all())
 }
 
 #[test]
 fn a_fork_does_not_wait_for_a_hanging_checkpoint() {
-    const TEST: &str = "stalls::a_fork_does_not_wait_for_a_hanging_checkpoint";
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(fixture) = run_in_subprocess(&[("MAREY_CHECKPOINT_SECS", "0.01")], || {
         set_hang_timeout();
-        let disk = HungDisk::new(&folder, "profile.hatchet");
-        let session = start_large(&options(&folder, "profile"));
+        let disk = HungDisk::new("profile.hatchet");
+        let session = start_large(&options("profile", Format::Hatchet));
         disk.wait_until_written();
-        assert_eq!(fork(finalize_all), 0);
-        assert_eq!(fork(finalize_all), 0);
+        assert_eq!(fork(record_and_end), 0);
+        assert_eq!(fork(record_and_end), 0);
         scope("after", || ());
         disk.unblock();
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0.01")]);
+    };
     let [first, second, own] = &*fixture.files() else { panic!("{:?}", fixture.files()) };
     for child in [first, second] {
         assert_eq!(fixture.read(child).counts(), [("in the child", 1)], "{child}");
@@ -100,27 +92,25 @@ fn a_fork_does_not_wait_for_a_hanging_checkpoint() {
 
 #[test]
 fn a_phase_whose_file_hangs_blocks_nothing() {
-    const TEST: &str = "stalls::a_phase_whose_file_hangs_blocks_nothing";
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(fixture) = run_in_subprocess(&[("MAREY_CHECKPOINT_SECS", "0")], || {
         set_hang_timeout();
-        let disk = HungDisk::new(&folder, "phases.part_0.hatchet");
-        let options = SessionOptions { flush_phases: true, ..options(&folder, "phases") };
-        let session = start_large(&options);
+        let disk = HungDisk::new("phases.part_0.hatchet");
+        let options = options("phases", Format::Hatchet);
+        let session = start_large(&SessionOptions { flush_phases: true, ..options });
         thread::scope(|threads| {
             let advance = threads.spawn(|| api::advance_phase(session).unwrap());
             disk.wait_until_written();
-            let other = api::start(&SessionOptions::named(folder.join("other").to_str().unwrap()));
+            let other = start("other", Format::Hatchet);
             scope("meanwhile", || ());
             assert_eq!(fork(|| 0), 0);
-            api::finalize(other.unwrap(), None).unwrap();
+            api::finalize(other, None).unwrap();
             disk.unblock();
             assert_eq!(advance.join().unwrap(), 1);
         });
         api::discard(session).unwrap();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    };
     assert_eq!(fixture.read("other.hatchet").counts(), [("meanwhile", 1)]);
 }
 
@@ -134,13 +124,11 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 
 #[test]
 fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
-    const TEST: &str = "stalls::sigterm_in_the_middle_of_a_call_loses_no_profile";
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(subprocess) = Subprocess::of(|_| {
         set_hang_timeout();
-        let path = |name| folder.join(name).to_str().unwrap().to_owned();
-        api::start(&SessionOptions::named(path("kept"))).unwrap();
+        start("kept", Format::Hatchet);
         scope("done", || ());
-        let other = api::start(&SessionOptions::named(path("other"))).unwrap();
+        let other = start("other", Format::Hatchet);
         // SAFETY: no arguments.
         #[expect(unsafe_code, reason = "std has no number that signals go to")]
         let main_thread = unsafe { libc::pthread_self() };
@@ -155,9 +143,11 @@ fn sigterm_in_the_middle_of_a_call_loses_no_profile() {
         while api::clear_phases(other, 0..=0).is_ok() {
             CALLS.fetch_add(1, Ordering::Relaxed);
         }
-    }
+    }) else {
+        return;
+    };
     let fixture = Fixture::begin();
-    let mut child = Subprocess::new(TEST, "run", &fixture).spawn(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    let mut child = subprocess.spawn("run", &fixture, &[("MAREY_CHECKPOINT_SECS", "0")]);
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
     assert_eq!(fixture.read("kept.hatchet").counts(), [("done", 1)]);
     assert_eq!(fixture.read("kept.hatchet").metadata()["process"]["complete"], true);
@@ -171,11 +161,10 @@ extern "C" fn unblock_disk() {
 
 #[test]
 fn process_exit_waits_for_a_writing_thread() {
-    const TEST: &str = "stalls::process_exit_waits_for_a_writing_thread";
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(fixture) = run_in_subprocess(&[("MAREY_CHECKPOINT_SECS", "0")], || {
         set_hang_timeout();
-        let disk = HungDisk::new(&folder, "profile.hatchet");
-        let session = start_large(&options(&folder, "profile"));
+        let disk = HungDisk::new("profile.hatchet");
+        let session = start_large(&options("profile", Format::Hatchet));
         let finalize = move || api::finalize(session, None).unwrap();
         thread::Builder::new().name("daemon".to_owned()).spawn(finalize).unwrap();
         disk.wait_until_written();
@@ -187,9 +176,9 @@ fn process_exit_waits_for_a_writing_thread() {
             libc::atexit(unblock_disk);
             libc::exit(0);
         }
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_CHECKPOINT_SECS", "0")]);
+    }) else {
+        return;
+    };
     // A file has this name only once it is complete.
     assert_eq!(fixture.files(), ["profile.hatchet"]);
 }
@@ -237,15 +226,10 @@ fn times_slept() -> i64 {
 
 #[test]
 fn a_thread_stuck_in_an_event_blocks_nothing() {
-    const TEST: &str = "stalls::a_thread_stuck_in_an_event_blocks_nothing";
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(fixture) = run_in_subprocess(&[("MAREY_LAUNCH_BUFFER_BYTES", "64")], || {
         set_hang_timeout();
         device::set_source(&BlockingSource);
-        let start = |name| {
-            let name = folder.join(name);
-            api::start(&SessionOptions::named(name.to_str().unwrap())).unwrap()
-        };
-        let first = start("first");
+        let first = start("first", Format::Hatchet);
         scope("complete", || ());
         thread::scope(|threads| {
             threads.spawn(|| {
@@ -262,7 +246,7 @@ fn a_thread_stuck_in_an_event_blocks_nothing() {
             api::advance_phase(first).unwrap();
             let times = times_slept() - before;
             api::finalize(first, None).unwrap();
-            let second = start("second");
+            let second = start("second", Format::Hatchet);
             scope("later", || ());
             api::finalize(second, None).unwrap();
             BLOCK.lock().unwrap().is_released = true;
@@ -270,10 +254,9 @@ fn a_thread_stuck_in_an_event_blocks_nothing() {
             // A thread of `SCHED_FIFO` that only yields keeps the other one from running.
             assert!(times > 20, "the waiting thread slept {times} times");
         });
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[("MAREY_LAUNCH_BUFFER_BYTES", "64")]);
+    };
     let first = fixture.read("first.part_0.hatchet");
     assert_eq!(first.counts(), [("before", 1), ("complete", 1)]);
     assert_eq!(first.metadata()["losses"]["stuck_threads"], 1);

@@ -5,8 +5,7 @@ use marey_record::api;
 
 #[test]
 fn an_optimizer_s_step_closes_the_step_and_opens_the_next() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("steps");
+    let (_fixture, session) = Fixture::with_session();
     api::step_begin();
     for _ in 0..3 {
         scope("forward", || ());
@@ -24,8 +23,7 @@ fn an_optimizer_s_step_closes_the_step_and_opens_the_next() {
 
 #[test]
 fn a_step_that_ends_inside_a_scope_closes_with_the_scope() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("inside");
+    let (_fixture, session) = Fixture::with_session();
     api::step_begin();
     for _ in 0..5 {
         enter("train_step");
@@ -46,8 +44,7 @@ fn a_step_that_ends_inside_a_scope_closes_with_the_scope() {
 
 #[test]
 fn a_step_without_an_optimizer_is_not_recorded() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("unclosed");
+    let (_fixture, session) = Fixture::with_session();
     scope("evaluate", || {
         api::step_begin();
         scope("forward", || ());
@@ -67,8 +64,7 @@ fn a_step_without_an_optimizer_is_not_recorded() {
 
 #[test]
 fn an_optimizer_without_a_step_opens_one() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("late");
+    let (_fixture, session) = Fixture::with_session();
     api::step_end();
     scope("forward", || ());
     api::step_end();
@@ -77,8 +73,7 @@ fn an_optimizer_without_a_step_opens_one() {
 
 #[test]
 fn an_exit_does_not_close_a_step() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("no-scope");
+    let (_fixture, session) = Fixture::with_session();
     api::step_begin();
     assert_eq!(api::exit(0), 0);
     assert_eq!(api::innermost_name_id(), 0);

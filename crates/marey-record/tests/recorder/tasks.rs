@@ -1,7 +1,7 @@
 //! Launches of tasks are attributed to the innermost scope of the task on the thread.
 
 use crate::devices::{kernel, launch, report};
-use crate::harness::{Fixture, on_thread, profile_of, scope};
+use crate::harness::{Fixture, RequestThread, on_thread, profile_of, scope};
 use crate::profile::Profile;
 use marey_record::api::TaskReceiver;
 use marey_record::{Detached, NodeKind, api};
@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::null;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 
 thread_local! {
     /// The innermost scope of the task that this thread runs.
@@ -162,18 +161,8 @@ fn a_task_of_an_older_recording_is_ignored() {
 fn an_autograd_thread_follows_the_main_thread_into_its_task() {
     let fixture = begin_with_tasks();
     let session = fixture.start("autograd");
-    let (go, wait) = sync_channel(0);
-    let (done, finished) = sync_channel(0);
-    let thread = std::thread::Builder::new().name("pt_autograd_0".to_owned()).spawn(move || {
-        for number in wait {
-            launch(number);
-            done.send(()).unwrap();
-        }
-    });
-    let backward = |number: u32| {
-        go.send(number).unwrap();
-        finished.recv().unwrap();
-    };
+    let thread = RequestThread::start("pt_autograd_0", launch);
+    let backward = |number| thread.request(number);
     scope("loop", || {
         let a = enter("a");
         resume(None);
@@ -199,8 +188,7 @@ fn an_autograd_thread_follows_the_main_thread_into_its_task() {
         resume(None);
         backward(512);
     });
-    drop(go);
-    thread.unwrap().join().unwrap();
+    thread.end();
     report_all(512);
     assert_eq!(
         times(&profile_of(session)),

@@ -1,8 +1,9 @@
 //! Threads: inherited stacks, and the release of ended threads.
 
-use crate::harness::{Fixture, as_main_thread, enter, exit, on_thread, profile_of, scope};
+use crate::harness::{
+    Fixture, RequestThread, as_main_thread, enter, exit, on_thread, profile_of, scope,
+};
 use marey_record::api;
-use std::sync::mpsc::sync_channel;
 
 #[test]
 fn a_thread_inherits_the_main_thread_s_stack_at_its_first_event() {
@@ -11,25 +12,16 @@ fn a_thread_inherits_the_main_thread_s_stack_at_its_first_event() {
 
 fn inherit_stack_of_main_thread(fixture: &Fixture) {
     let session = fixture.start("inherit");
-    let (go, wait) = sync_channel(0);
-    let (done, finished) = sync_channel(0);
     enter("spawned in");
-    let thread = std::thread::Builder::new().spawn(move || {
-        for () in wait {
-            assert_eq!(api::exit(0), 0, "an inherited scope was exited");
-            scope("work", || ());
-            done.send(()).unwrap();
-        }
+    let thread = RequestThread::start("works", |()| {
+        assert_eq!(api::exit(0), 0, "an inherited scope was exited");
+        scope("work", || ());
     });
     exit("spawned in");
     for name in ["first event in", "later"] {
-        scope(name, || {
-            go.send(()).unwrap();
-            finished.recv().unwrap();
-        });
+        scope(name, || thread.request(()));
     }
-    drop(go);
-    thread.unwrap().join().unwrap();
+    thread.end();
     let profile = profile_of(session);
     assert_eq!(
         profile.counts(),
@@ -40,37 +32,25 @@ fn inherit_stack_of_main_thread(fixture: &Fixture) {
 
 #[test]
 fn a_thread_inherits_nothing_from_one_that_is_not_the_main_thread() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("beside");
+    let (_fixture, session) = Fixture::with_session();
     scope("one", || on_thread("other", || scope("two", || ())));
     assert_eq!(profile_of(session).counts(), [("one", 1), ("two", 1)]);
 }
 
 #[test]
 fn an_autograd_thread_follows_the_main_thread() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("autograd");
-    let (go, wait) = sync_channel(0);
-    let (done, finished) = sync_channel(0);
-    let thread = std::thread::Builder::new().name("pt_autograd_0".to_owned()).spawn(move || {
-        for () in wait {
-            // Often enough for the fast path; the path differs in the next round.
-            for _ in 0..4 {
-                scope("backward", || scope("kernel", || ()));
-            }
-            done.send(()).unwrap();
+    let (_fixture, session) = Fixture::with_session();
+    let thread = RequestThread::start("pt_autograd_0", |()| {
+        // Often enough for the fast path; the path differs in the next round.
+        for _ in 0..4 {
+            scope("backward", || scope("kernel", || ()));
         }
     });
     for name in ["step 1", "step 2"] {
-        scope(name, || {
-            go.send(()).unwrap();
-            finished.recv().unwrap();
-        });
+        scope(name, || thread.request(()));
     }
-    go.send(()).unwrap();
-    finished.recv().unwrap();
-    drop(go);
-    thread.unwrap().join().unwrap();
+    thread.request(());
+    thread.end();
     assert_eq!(
         profile_of(session).counts(),
         [
@@ -88,8 +68,7 @@ fn an_autograd_thread_follows_the_main_thread() {
 
 #[test]
 fn open_scopes_end_with_their_thread() {
-    let fixture = Fixture::begin();
-    let session = fixture.start("unclosed");
+    let (_fixture, session) = Fixture::with_session();
     on_thread("forgetful", || {
         enter("a");
         enter("b");
@@ -108,8 +87,7 @@ fn an_event_in_a_late_destructor_is_counted() {
         }
     }
     thread_local!(static LATE: Late = const { Late });
-    let fixture = Fixture::begin();
-    let session = fixture.start("late");
+    let (_fixture, session) = Fixture::with_session();
     on_thread("late", || {
         // Thread-local destructors run in reverse order: ours after the recorder's.
         LATE.with(|_| ());
@@ -130,8 +108,7 @@ fn an_event_in_a_late_destructor_is_counted() {
 #[test]
 fn ten_thousand_short_threads_are_merged_and_freed() {
     const BATCH: usize = 20;
-    let fixture = Fixture::begin();
-    let session = fixture.start("churn");
+    let (_fixture, session) = Fixture::with_session();
     enter("main");
     let run = |threads: usize| {
         for _ in 0..threads / BATCH {

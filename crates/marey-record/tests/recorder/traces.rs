@@ -1,41 +1,23 @@
 //! Trace sessions: every scope and value reaches the spool, in order, or is counted as lost.
 
 use crate::harness::{
-    Fixture, Subprocess, enter, exit, memory_kib, on_thread, report_ready, scope, subprocess_part,
-    wait_for_end_of_stdin, wait_until_ready,
+    Fixture, Subprocess, enter, exit, memory_kib, on_thread, options, report_ready, run_and_kill,
+    run_in_subprocess, scope, start, start_trace, wait_for_end_of_stdin, wait_until,
+    wait_until_ready,
 };
-use crate::spool::{Spool, spool_of};
+use crate::spool::{Spool, spool_of, spool_of_subprocess};
 use marey_model::loss::LossCause;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{SessionEvent, SpoolFrame, SpoolReader};
 use marey_record::api::AutogradCall;
-use marey_record::{ContextSource, Error, Format, NodeKind, SessionId, SessionOptions, api};
-use std::path::{Path, PathBuf};
+use marey_record::{ContextSource, Error, Format, NodeKind, SessionOptions, api};
+use std::path::PathBuf;
 use std::sync::Barrier;
-
-const KEEP_SPOOL: (&str, &str) = ("MAREY_KEEP_SPOOL", "1");
-
-fn options(path: &Path) -> SessionOptions {
-    let name = path.to_str().unwrap();
-    SessionOptions { format: Format::ChromeTrace, ..SessionOptions::named(name) }
-}
-
-fn start(path: &Path) -> SessionId {
-    api::start(&options(path)).unwrap()
-}
-
-/// Runs a part of a test in a subprocess that keeps its spool. Returns the contents of the spool.
-fn spool_of_part(test: &str, name: &str, env: &[(&str, &str)]) -> Spool {
-    let fixture = Fixture::begin();
-    Subprocess::new(test, name, &fixture).run(&[env, &[KEEP_SPOOL]].concat());
-    Spool::read(&spool_of(&fixture.path("trace")))
-}
 
 #[test]
 fn scopes_and_values_are_recorded_in_order_with_their_paths() {
-    const TEST: &str = "traces::scopes_and_values_are_recorded_in_order_with_their_paths";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder.join("trace"));
+    let Some(spool) = spool_of_subprocess(&[], || {
+        let session = start_trace("trace");
         scope("a", || {
             scope("b", || add("n (exc)", MetricValue::Int(1)));
             add("v", MetricValue::Floats(vec![0.5; 9]));
@@ -44,9 +26,9 @@ fn scopes_and_values_are_recorded_in_order_with_their_paths() {
         enter("open");
         api::finalize(session, None).unwrap();
         exit("open");
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     assert_eq!(spool.events, [(0, SessionEvent::Started), (0, SessionEvent::Finalized)]);
     assert!(spool.has_end && spool.torn.is_none() && spool.losses.is_empty());
     let helper = spool.threads.iter().find(|(_, thread)| thread.name == "helper").unwrap();
@@ -92,11 +74,11 @@ fn enter_in_rotation(scopes: usize) {
 const THREADS: usize = 8;
 const SCOPES: usize = 100_000;
 
-fn record_on_threads(folder: &Path) {
-    let session = start(&folder.join("trace"));
-    std::thread::scope(|threads| {
-        for _ in 0..THREADS {
-            threads.spawn(|| enter_in_rotation(SCOPES));
+fn record_on_threads(threads: usize) {
+    let session = start_trace("trace");
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| enter_in_rotation(SCOPES));
         }
     });
     api::finalize(session, Some(Format::Hatchet)).unwrap();
@@ -104,11 +86,8 @@ fn record_on_threads(folder: &Path) {
 
 #[test]
 fn a_large_buffer_loses_no_scope() {
-    const TEST: &str = "traces::a_large_buffer_loses_no_scope";
-    if let Some((_, folder)) = subprocess_part() {
-        return record_on_threads(&folder);
-    }
-    let spool = spool_of_part(TEST, "run", &[("MAREY_TRACE_BUFFER_BYTES", "4194304")]);
+    let buffer = ("MAREY_TRACE_BUFFER_BYTES", "4194304");
+    let Some(spool) = spool_of_subprocess(&[buffer], || record_on_threads(THREADS)) else { return };
     assert_eq!((spool.threads.len(), spool.losses.len()), (THREADS, 0));
     for (&number, thread) in &spool.threads {
         let paths = spool.exited_paths(number, 0);
@@ -120,41 +99,37 @@ fn a_large_buffer_loses_no_scope() {
 
 #[test]
 fn a_small_buffer_counts_every_lost_scope() {
-    const TEST: &str = "traces::a_small_buffer_counts_every_lost_scope";
-    if let Some((_, folder)) = subprocess_part() {
-        return record_on_threads(&folder);
-    }
+    let spool_with = |limit| spool_of_subprocess(&[limit], || record_on_threads(THREADS));
     let entered = (THREADS * SCOPES) as u64;
-    let tiny = spool_of_part(TEST, "tiny buffer", &[("MAREY_TRACE_BUFFER_BYTES", "1024")]);
+    let Some(tiny) = spool_with(("MAREY_TRACE_BUFFER_BYTES", "1024")) else { return };
     assert_eq!(tiny.span_count() + tiny.loss_count(LossCause::TraceBuffer), entered);
     assert!(tiny.loss_count(LossCause::TraceBuffer) > 0 && tiny.losses.len() == 1);
-    let short = spool_of_part(TEST, "short spool", &[("MAREY_SPOOL_BYTES", "1000")]);
+    let Some(short) = spool_with(("MAREY_SPOOL_BYTES", "1000")) else { return };
     assert_eq!(short.span_count() + short.loss_count(LossCause::Spool), entered);
     assert!(short.loss_count(LossCause::Spool) > 0 && short.losses.len() == 1 && short.has_end);
 }
 
 #[test]
 fn each_session_has_its_own_paths_and_pauses() {
-    const TEST: &str = "traces::each_session_has_its_own_paths_and_pauses";
-    if let Some((_, folder)) = subprocess_part() {
-        let first = start(&folder.join("trace"));
-        let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
+    let Some(spool) = spool_of_subprocess(&[], || {
+        let first = start_trace("trace");
+        let tree = start("tree", Format::Hatchet);
         enter("outer");
-        let second = start(&folder.join("second"));
-        let python =
-            SessionOptions { context: ContextSource::Python, ..options(&folder.join("python")) };
+        let second = start_trace("second");
+        let python = options("python", Format::ChromeTrace);
+        let python = SessionOptions { context: ContextSource::Python, ..python };
         let python = api::start(&python).unwrap();
         scope("both", || ());
         api::deactivate(first).unwrap();
         scope("second only", || ());
         api::activate(first).unwrap();
         exit("outer");
-        for session in [first, second, python, tree.unwrap()] {
+        for session in [first, second, python, tree] {
             api::finalize(session, Some(Format::Hatchet)).unwrap();
         }
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     let sessions: Vec<_> =
         spool.events.iter().filter(|event| event.1 == SessionEvent::Started).collect();
     let [first, second, python] = [0, 1, 2].map(|index| sessions[index].0);
@@ -174,10 +149,10 @@ fn each_session_has_its_own_paths_and_pauses() {
 #[test]
 fn a_reused_slot_separates_its_sessions() {
     let fixture = Fixture::begin();
-    let beside = start(&fixture.path("beside"));
+    let beside = start_trace(fixture.path("beside"));
     // There are 64 slots.
     for round in 0..70 {
-        let session = start(&fixture.path("again"));
+        let session = start_trace(fixture.path("again"));
         scope(&format!("round {round}"), || ());
         api::finalize(session, None).unwrap();
         let trace = std::fs::read_to_string(fixture.path("again.chrome_trace")).unwrap();
@@ -190,7 +165,7 @@ fn a_reused_slot_separates_its_sessions() {
 #[test]
 fn a_trace_session_also_has_a_tree() {
     let fixture = Fixture::begin();
-    let session = start(&fixture.path("both"));
+    let session = start_trace(fixture.path("both"));
     scope("a", || scope("b", || ()));
     assert!(matches!(api::get_data(session, 0, Format::Hatchet), Err(Error::DataNeedsTree)));
     api::finalize(session, Some(Format::Hatchet)).unwrap();
@@ -211,7 +186,8 @@ fn a_tree_session_has_no_trace_and_continues() {
 fn without_a_spool_a_trace_session_does_not_start() {
     let fixture = Fixture::begin();
     std::fs::write(fixture.path("file"), "").unwrap();
-    let error = api::start(&options(&fixture.path("file/inside"))).unwrap_err().to_string();
+    let options = options(fixture.path("file/inside"), Format::ChromeTrace);
+    let error = api::start(&options).unwrap_err().to_string();
     assert!(error.starts_with("cannot create "), "{error}");
     assert!(api::live_sessions().is_empty());
     assert_eq!(api::enter(api::intern("nothing"), NodeKind::Scope), 0);
@@ -220,20 +196,20 @@ fn without_a_spool_a_trace_session_does_not_start() {
 #[test]
 fn an_unwritable_trace_keeps_the_spool() {
     let fixture = Fixture::begin();
-    let session = start(&fixture.path("folder/trace"));
+    let session = start_trace(fixture.path("folder/trace"));
     scope("a", || ());
     std::fs::create_dir(fixture.path("folder/.trace.chrome_trace")).unwrap();
     let temporary = format!("folder/.trace.chrome_trace.{}.tmp", std::process::id());
     std::fs::create_dir(fixture.path(&temporary)).unwrap();
     assert!(matches!(api::finalize(session, None), Err(Error::Write { .. })));
-    assert_eq!(Spool::read(&spool_of(&fixture.path("folder/trace"))).span_count(), 1);
+    assert_eq!(Spool::of(fixture.path("folder/trace")).span_count(), 1);
 }
 
 #[test]
 fn phases_of_a_trace_add_up() {
     const PHASES: u32 = 20;
     let fixture = Fixture::begin();
-    let session = start(&fixture.path("phases"));
+    let session = start_trace(fixture.path("phases"));
     let stop = crate::harness::StopFlag::default();
     let entered = std::thread::scope(|threads| {
         let worker = threads.spawn(|| {
@@ -265,7 +241,6 @@ fn phases_of_a_trace_add_up() {
 
 #[test]
 fn memory_does_not_grow_with_the_number_of_scopes() {
-    const TEST: &str = "traces::memory_does_not_grow_with_the_number_of_scopes";
     // Each part is written before the next one, so the buffers grow with neither the load of the
     // machine nor the speed of the disk.
     let enter = |scopes| {
@@ -274,25 +249,21 @@ fn memory_does_not_grow_with_the_number_of_scopes() {
             api::write_checkpoints();
         }
     };
-    if let Some((_, folder)) = subprocess_part() {
-        let format = Format::Run;
-        api::start(&SessionOptions { format, ..options(&folder.join("trace")) }).unwrap();
+    run_in_subprocess(&[], || {
+        start("trace", Format::Run);
         enter(1_000_000);
         let before = peak_kib();
         enter(4_000_000);
         let grown = peak_kib() - before;
         api::discard(0).unwrap();
         assert!(grown < 1024, "{grown} KiB");
-        return;
-    }
-    Subprocess::new(TEST, "run", &Fixture::begin()).run(&[]);
+    });
 }
 
 #[test]
 fn a_checkpoint_removes_nothing_from_later_traces() {
     let fixture = Fixture::begin();
-    let options = SessionOptions { format: Format::ChromeTrace, ..fixture.options("trace") };
-    let session = api::start(&options).unwrap();
+    let session = start_trace(fixture.path("trace"));
     for name in ["first", "second"] {
         scope(name, || ());
         api::write_checkpoints();
@@ -309,11 +280,10 @@ fn a_checkpoint_removes_nothing_from_later_traces() {
 
 #[test]
 fn logs_are_freed_when_the_last_trace_ends() {
-    const TEST: &str = "traces::logs_are_freed_when_the_last_trace_ends";
     const LOGS: u64 = 4;
     const LOG_KIB: u64 = 2048;
-    if let Some((_, folder)) = subprocess_part() {
-        let tree = api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap()));
+    run_in_subprocess(&[("MAREY_TRACE_BUFFER_BYTES", "2097152")], || {
+        let tree = start("tree", Format::Hatchet);
         let step = Barrier::new(LOGS as usize + 1);
         let memory = std::thread::scope(|threads| {
             for _ in 0..LOGS {
@@ -329,7 +299,7 @@ fn logs_are_freed_when_the_last_trace_ends() {
             let before = memory_kib("RssAnon:");
             let grown = || memory_kib("RssAnon:").saturating_sub(before);
             let memory = ["first", "second"].map(|name| {
-                let session = start(&folder.join(name));
+                let session = start_trace(name);
                 step.wait();
                 step.wait();
                 let logged = grown();
@@ -342,11 +312,8 @@ fn logs_are_freed_when_the_last_trace_ends() {
         for (logged, freed) in memory {
             assert!(logged >= LOGS * LOG_KIB && freed < LOGS * LOG_KIB / 2, "{memory:?} KiB");
         }
-        api::finalize(tree.unwrap(), None).unwrap();
-        return;
-    }
-    let buffer = ("MAREY_TRACE_BUFFER_BYTES", "2097152");
-    Subprocess::new(TEST, "run", &Fixture::begin()).run(&[buffer]);
+        api::finalize(tree, None).unwrap();
+    });
 }
 
 fn peak_kib() -> u64 {
@@ -355,22 +322,18 @@ fn peak_kib() -> u64 {
 
 #[test]
 fn closing_all_descriptors_loses_no_file_and_no_trace() {
-    const TEST: &str = "traces::closing_all_descriptors_loses_no_file_and_no_trace";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder.join("trace"));
+    let Some(spool) = spool_of_subprocess(&[], || {
+        let session = start_trace("trace");
         scope("before", || ());
         close_all_descriptors();
-        let files: Vec<_> = (0..20)
-            .map(|number| std::fs::File::create(folder.join(format!("own {number}"))).unwrap())
-            .collect();
+        let files: Vec<_> =
+            (0..20).map(|number| std::fs::File::create(format!("own {number}")).unwrap()).collect();
         scope("after", || ());
         api::finalize(session, None).unwrap();
         assert!(files.iter().all(|file| file.metadata().unwrap().len() == 0));
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    Subprocess::new(TEST, "run", &fixture).run(&[KEEP_SPOOL]);
-    let spool = Spool::read(&spool_of(&fixture.path("trace")));
+    };
     assert_eq!(spool.exited_paths(0, 0), ["before", "after"]);
     assert!(spool.has_end && spool.losses.is_empty());
 }
@@ -383,29 +346,20 @@ fn close_all_descriptors() {
 
 #[test]
 fn open_scopes_of_a_killed_process_are_in_the_spool() {
-    const TEST: &str = "traces::open_scopes_of_a_killed_process_are_in_the_spool";
-    if let Some((_, folder)) = subprocess_part() {
-        start(&folder.join("trace"));
+    let Some(fixture) = run_and_kill(&[], || {
+        start_trace("trace");
         enter("open");
         scope("left", || ());
-        let file = spool_of(&folder.join("trace"));
+        let file = spool_of("trace");
         let is_written = || {
             let spool = Spool::read(&file);
             spool.span_count() == 1 && spool.threads[&0].open == ["open"]
         };
-        while !is_written() {
-            std::thread::yield_now();
-        }
-        report_ready();
-        wait_for_end_of_stdin();
+        wait_until("the scopes are not written", is_written);
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    let mut child = Subprocess::new(TEST, "run", &fixture).spawn(&[]);
-    let _out = wait_until_ready(&mut child);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let spool = Spool::read(&spool_of(&fixture.path("trace")));
+    };
+    let spool = Spool::of(fixture.path("trace"));
     assert_eq!(spool.threads[&0].open, ["open"]);
     assert_eq!(spool.exited_paths(0, 0), ["open/left"]);
     assert!(!spool.has_end && spool.torn.is_none());
@@ -414,8 +368,8 @@ fn open_scopes_of_a_killed_process_are_in_the_spool() {
 #[test]
 fn clocks_are_written_at_the_start_periodically_and_at_the_end() {
     let fixture = Fixture::begin();
-    let session = start(&fixture.path("clocks"));
-    let file = spool_of(&fixture.path("clocks"));
+    let session = start_trace(fixture.path("clocks"));
+    let file = spool_of(fixture.path("clocks"));
     let clocks = || Spool::read(&file).clocks;
     assert_eq!(clocks().len(), 1);
     // One is written in the background, in an idle process.
@@ -444,8 +398,8 @@ fn clocks_are_written_at_the_start_periodically_and_at_the_end() {
 #[test]
 fn overhead_is_written_with_every_clock_except_the_first() {
     let fixture = Fixture::begin();
-    let session = start(&fixture.path("overhead"));
-    let file = spool_of(&fixture.path("overhead"));
+    let session = start_trace(fixture.path("overhead"));
+    let file = spool_of(fixture.path("overhead"));
     let overheads = || Spool::read(&file).overhead;
     assert_eq!(overheads(), []);
     enter_in_rotation(1_000);
@@ -466,22 +420,22 @@ fn overhead_is_written_with_every_clock_except_the_first() {
 
 #[test]
 fn a_run_being_collected_stays_and_the_next_gets_a_number() {
-    const TEST: &str = "traces::a_run_being_collected_stays_and_the_next_gets_a_number";
-    if let Some((name, folder)) = subprocess_part() {
-        let session = start(&folder.join("trace"));
-        scope(&name, || ());
+    let Some(subprocess) = Subprocess::of(|name| {
+        let session = start_trace("trace");
+        scope(name, || ());
         report_ready();
         wait_for_end_of_stdin();
         api::finalize(session, Some(Format::Run)).unwrap();
+    }) else {
         return;
-    }
+    };
     let fixture = Fixture::begin();
-    let run = |name| Subprocess::new(TEST, name, &fixture).run(&[]);
+    let run = |name| subprocess.run(name, &fixture, &[]);
     run("first");
     let collecting_lock = std::fs::File::create(fixture.path("trace.marey/.collecting")).unwrap();
     collecting_lock.lock().unwrap();
     run("second");
-    let mut third = Subprocess::new(TEST, "third", &fixture).spawn(&[]);
+    let mut third = subprocess.spawn("third", &fixture, &[]);
     let pipe = wait_until_ready(&mut third);
     run("beside third");
     drop(third.stdin.take());
@@ -512,14 +466,13 @@ fn a_run_being_collected_stays_and_the_next_gets_a_number() {
 
 #[test]
 fn a_slow_checkpoint_does_not_block_the_spool() {
-    const TEST: &str = "traces::a_slow_checkpoint_does_not_block_the_spool";
     const ROUNDS: u64 = 5;
-    if let Some((_, folder)) = subprocess_part() {
+    let Some(fixture) = run_and_kill(&[("MAREY_CHECKPOINT_SECS", "0.001")], || {
         // No process reads from the pipe, so the first checkpoint blocks there.
-        make_pipe(&folder.join(format!(".tree.hatchet.{}.tmp", std::process::id())));
-        api::start(&SessionOptions::named(folder.join("tree").to_str().unwrap())).unwrap();
-        start(&folder.join("trace"));
-        let file = spool_of(&folder.join("trace"));
+        make_pipe(&format!(".tree.hatchet.{}.tmp", std::process::id()));
+        start("tree", Format::Hatchet);
+        start_trace("trace");
+        let file = spool_of("trace");
         let start_time = std::time::Instant::now();
         for round in 1..=ROUNDS {
             scope("a", || ());
@@ -528,32 +481,24 @@ fn a_slow_checkpoint_does_not_block_the_spool() {
                 std::thread::yield_now();
             }
         }
-        report_ready();
-        wait_for_end_of_stdin();
+    }) else {
         return;
-    }
-    let fixture = Fixture::begin();
-    let mut child =
-        Subprocess::new(TEST, "run", &fixture).spawn(&[("MAREY_CHECKPOINT_SECS", "0.001")]);
-    let _out = wait_until_ready(&mut child);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_eq!(Spool::read(&spool_of(&fixture.path("trace"))).span_count(), ROUNDS);
+    };
+    assert_eq!(Spool::of(fixture.path("trace")).span_count(), ROUNDS);
     assert!(!fixture.path("tree.hatchet").exists());
 }
 
 #[expect(unsafe_code, reason = "std makes no named pipes")]
-fn make_pipe(path: &Path) {
-    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+fn make_pipe(path: &str) {
+    let path = std::ffi::CString::new(path).unwrap();
     // SAFETY: a C string that lives until the call returns.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
 }
 
 #[test]
 fn the_parts_of_operators_in_a_backward_pass_are_in_the_spool() {
-    const TEST: &str = "traces::the_parts_of_operators_in_a_backward_pass_are_in_the_spool";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder.join("trace"));
+    let Some(spool) = spool_of_subprocess(&[], || {
+        let session = start_trace("trace");
         let call = |sequence, forward_os_id| AutogradCall { sequence, forward_os_id };
         let [forward, backward] = ["aten::mm", "MmBackward0"].map(api::intern);
         for _ in 0..3 {
@@ -568,9 +513,9 @@ fn the_parts_of_operators_in_a_backward_pass_are_in_the_spool() {
         enter("left open");
         api::exit_autograd(forward, call(8, 0));
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     let (&number, thread) =
         spool.threads.iter().find(|(_, thread)| !thread.spans.is_empty()).unwrap();
     let names = spool.exited_paths(number, 0);
@@ -585,9 +530,8 @@ fn the_parts_of_operators_in_a_backward_pass_are_in_the_spool() {
 
 #[test]
 fn the_arguments_of_operators_are_in_the_spool_with_their_spans() {
-    const TEST: &str = "traces::the_arguments_of_operators_are_in_the_spool_with_their_spans";
-    if let Some((_, folder)) = subprocess_part() {
-        let session = start(&folder.join("trace"));
+    let Some(spool) = spool_of_subprocess(&[], || {
+        let session = start_trace("trace");
         let [outer, inner] = ["aten::linear", "aten::addmm"].map(api::intern);
         let [first, second] = ["{\"n\":1}", "{\"n\":2}"].map(api::intern_text);
         for _ in 0..2 {
@@ -605,9 +549,9 @@ fn the_arguments_of_operators_are_in_the_spool_with_their_spans() {
             api::exit(outer);
         }
         api::finalize(session, None).unwrap();
+    }) else {
         return;
-    }
-    let spool = spool_of_part(TEST, "run", &[]);
+    };
     let (&number, thread) =
         spool.threads.iter().find(|(_, thread)| !thread.spans.is_empty()).unwrap();
     let names = spool.exited_paths(number, 0);

@@ -59,7 +59,7 @@ struct ModuleCall {
 /// Makes the replacement of the `__call__` of a class, which calls that one and nothing else until
 /// [`set_module_call`].
 #[pyfunction]
-fn wrap_module_call(
+pub(crate) fn wrap_module_call(
     module_class: &Bound<'_, PyAny>,
     original: &Bound<'_, PyAny>,
 ) -> PyResult<Py<PyAny>> {
@@ -88,7 +88,7 @@ fn wrap_module_call(
 #[pyo3(signature = (
     call, enter, leave = None, is_compiling = None, flags = None, set_frame_callback = None, is_fast = false
 ))]
-fn set_module_call(
+pub(crate) fn set_module_call(
     call: &Bound<'_, PyAny>,
     enter: Option<Bound<'_, PyAny>>,
     leave: Option<Bound<'_, PyAny>>,
@@ -123,7 +123,7 @@ fn set_module_call(
 
 /// Returns the list of the scopes that are open on this thread.
 #[pyfunction]
-fn thread_stack(py: Python<'_>) -> PyResult<Py<PyAny>> {
+pub(crate) fn thread_stack(py: Python<'_>) -> PyResult<Py<PyAny>> {
     // SAFETY: the dictionary is borrowed, and owns what is set in it.
     unsafe {
         let (stack, key) = (stack_of_thread(), STACK_KEY.load(Ordering::Relaxed));
@@ -394,13 +394,10 @@ impl Drop for Owned {
     }
 }
 
-/// Adds the functions and the type to the module.
-pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
+/// Makes the type and the other objects that the functions need.
+pub(super) fn setup(py: Python<'_>) -> PyResult<()> {
     TYPE.store(object::new_class(py)?.into_ptr(), Ordering::Relaxed);
     METHOD_TYPE.store(py.import("types")?.getattr("MethodType")?.into_ptr(), Ordering::Relaxed);
     STACK_KEY.store(PyString::new(py, "marey scopes").into_ptr().cast(), Ordering::Relaxed);
-    module.add_function(wrap_pyfunction!(wrap_module_call, module)?)?;
-    module.add_function(wrap_pyfunction!(set_module_call, module)?)?;
-    module.add_function(wrap_pyfunction!(thread_stack, module)?)
+    Ok(())
 }

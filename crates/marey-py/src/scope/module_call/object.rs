@@ -2,6 +2,7 @@
 //! attributes. PyTorch's compiler must see the function that it knows.
 
 use super::super::context_manager::new_type;
+use super::super::or_raise;
 use super::{METHOD_TYPE, ModuleCall, TYPE, call};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -157,13 +158,8 @@ unsafe extern "C" fn reduce(this: *mut PyObject, _none: *mut PyObject) -> *mut P
         let py = Python::assume_attached();
         let class = Bound::from_borrowed_ptr(py, (*this.cast::<ModuleCall>()).class);
         let get = || py.import("builtins")?.getattr("getattr");
-        match get().and_then(|get| (get, (class, "__call__")).into_pyobject(py)) {
-            Ok(reduced) => reduced.into_any().into_ptr(),
-            Err(error) => {
-                error.restore(py);
-                ptr::null_mut()
-            }
-        }
+        let reduced = get().and_then(|get| (get, (class, "__call__")).into_pyobject(py));
+        or_raise(py, reduced.map(|reduced| reduced.into_any().into_ptr()))
     }
 }
 

@@ -70,8 +70,7 @@ impl Spool {
             }
             None => SpoolFile::create(run_directory)?,
         };
-        let failed =
-            |source| Error::Write { action: "write", path: file.path().to_owned(), source };
+        let failed = |source| Error::write("write", file.path(), source);
         let output = SpoolOutput {
             clock: TraceClock::starting_at(start),
             texts: SpoolTexts::default(),

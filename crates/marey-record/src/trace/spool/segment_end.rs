@@ -31,8 +31,6 @@ impl SegmentEnd {
             written = written.and(Err(io::Error::other("an earlier write to it has failed")));
         }
         self.unneeded.iter().for_each(|file| file.remove());
-        let failed =
-            |source| Error::Write { action: "write", path: self.file.path().to_owned(), source };
-        written.map_err(failed)
+        written.map_err(|source| Error::write("write", self.file.path(), source))
     }
 }
