@@ -318,6 +318,9 @@ fn cells(column: &dyn Array) -> Vec<Cell> {
 mod tests {
     use super::*;
 
+    use crate::tests::sample_run;
+    use marey_query::sql::Limits;
+
     use arrow::array::{BooleanArray, Float32Array, StringArray, UInt64Array};
 
     #[test]
@@ -350,6 +353,25 @@ mod tests {
         assert_eq!(rows.column("c").collect::<Vec<_>>(), [&Cell::Null; 2]);
         assert_eq!(rows.cell(&rows.rows[1], "a"), &Cell::Int(3));
         assert_eq!(rows.cell(&rows.rows[1], "c"), &Cell::Null);
+    }
+
+    #[test]
+    fn what_fails_beside_others_is_asked_again_alone_unless_cancelled() {
+        for (threads, is_cancelled, expected) in [(2, false, 4), (2, true, 2), (1, false, 2)] {
+            let database = sample_run::with_limits(1, Limits { threads, ..Limits::default() });
+            let questions = Questions::new(&database);
+            if is_cancelled {
+                questions.cancel();
+            }
+            let asked = AtomicUsize::new(0);
+            let answers = questions.ask_at_once(&[1, 2], |item| {
+                let is_first_round = asked.fetch_add(1, Ordering::Relaxed) < 2;
+                if is_first_round { Err(SqlError::Memory { limit_bytes: 1 }) } else { Ok(*item) }
+            });
+            assert_eq!(asked.into_inner(), expected, "{threads} {is_cancelled}");
+            let answers: Vec<_> = answers.into_iter().filter_map(Result::ok).collect();
+            assert_eq!(answers, if expected == 4 { vec![1, 2] } else { vec![] });
+        }
     }
 
     #[test]

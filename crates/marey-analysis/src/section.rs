@@ -216,6 +216,18 @@ mod tests {
             assert!(ALL[..index].iter().all(|other| other.name != name), "{name}");
             assert!(view::ALL.iter().any(|view| view.name == section.view), "{name}");
             assert!(section.sql.contains(section.view), "{name}");
+            assert_eq!(Section::find(name).map(|found| found.name), Some(name));
         }
+        assert!(Section::find("unknown").is_none());
+    }
+
+    #[test]
+    fn a_column_has_the_description_of_the_view() {
+        let view = view::ALL.iter().find(|view| view.name == "step_times").unwrap();
+        let steps = Section::find("steps").unwrap();
+        for column in view.columns {
+            assert_eq!(steps.column_doc(column.name), Some(column.doc));
+        }
+        assert_eq!(steps.column_doc("unknown"), None);
     }
 }

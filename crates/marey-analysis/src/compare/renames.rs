@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_name_is_long_enough_to_mean_something() {
-        assert!(is_part("conv", "my_conv"));
+        assert!(is_part("conv", "my_conv") && is_part("conv", "conv_fwd"));
         for (part, whole) in [("mm", "mmx"), ("conv", "conv_forward"), ("conv", "lincnv")] {
             assert!(!is_part(part, whole), "{part} in {whole}");
         }
@@ -339,5 +339,7 @@ mod tests {
         };
         assert!(has_same_position(&unmatched(&one), &unmatched(&rounded)));
         assert!(!has_same_position(&unmatched(&one), &unmatched(&other)));
+        let zero = operation(0.0);
+        assert!(has_same_position(&unmatched(&zero), &unmatched(&zero)));
     }
 }

@@ -230,6 +230,15 @@ mod tests {
     }
 
     #[test]
+    fn long_samples_are_drawn_less_often() {
+        for (step_count, expected) in [(0, 2_000), (20_000, 2_000), (40_000, 1_000), (200_000, 400)]
+        {
+            let bootstrap = Bootstrap::new(&vec![1.0; step_count], &[1.0]);
+            assert_eq!(bootstrap.resample_count, expected, "{step_count}");
+        }
+    }
+
+    #[test]
     fn ten_thousand_steps_take_a_moment() {
         let mut random = SplitMix64::new(3);
         let (a, b) = (steps(&mut random, 10_000, 0.5), steps(&mut random, 10_000, 0.5));

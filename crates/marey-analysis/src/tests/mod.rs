@@ -3,4 +3,4 @@
 mod findings;
 mod measured;
 mod questions;
-mod sample_run;
+pub(crate) mod sample_run;

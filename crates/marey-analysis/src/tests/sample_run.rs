@@ -17,6 +17,11 @@ pub(crate) const STEP_BYTES: i64 = 50_000_000;
 /// Returns a run of steps that take 10 ms, the last one 13 ms. Each calls `aten::mm` from 2 to 8 ms,
 /// which launches the kernel `gemm` from 5 to 7 ms.
 pub(crate) fn with_steps(count: u32) -> Database {
+    with_limits(count, Limits::default())
+}
+
+/// Returns the same run with these limits on its queries.
+pub(crate) fn with_limits(count: u32, limits: Limits) -> Database {
     let mut run = Assembler::temporary(&temp_dir());
     let process = run.add_process(NewProcess { pid: 1, rank: Some(3), ..NewProcess::default() });
     let thread = run.add_thread(process, 1, "main");
@@ -61,5 +66,5 @@ pub(crate) fn with_steps(count: u32) -> Database {
         run.add_memory_event(&event).unwrap();
     }
     let (run, _) = run.open(None, Path::new("sample")).unwrap();
-    Database::new(Arc::new(run), Limits::default())
+    Database::new(Arc::new(run), limits)
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use marey_analysis::compare::{Tolerance, compare};
 use marey_analysis::gate::{Judge, Verdict, exit_code};
-use marey_analysis::metric::{Metric, Quantity};
+use marey_analysis::metric::{Metric, Quantity, Summary};
 use marey_analysis::render::{junit, markdown};
-use marey_analysis::run_measurements::RunMeasurements;
+use marey_analysis::run_measurements::{Kernel, RunMeasurements};
 
 fn runs() -> (RunMeasurements, RunMeasurements) {
     let run = |name: &str, factor: f64, idle| RunMeasurements {
@@ -65,6 +65,31 @@ fn pull_request_comments_have_verdicts_and_metrics() {
         lines.last(),
         Some(&"| GPU idle, percent | 20.0 % | 31.0 % | +11.0 pp | +55.0 % | – | unknown |")
     );
+    let reverse = markdown(&compare(&after, &before, Tolerance::default()), &[], 10);
+    assert!(reverse.lines().any(|line| {
+        line.starts_with("| step time, p50 |") && line.ends_with("| yes, better |")
+    }));
     let bare = markdown(&compare(&before, &after, Tolerance::default()), &[], 10);
     assert!(bare.lines().nth(2).is_some_and(|line| line.starts_with("| metric |")));
+}
+
+#[test]
+fn pull_request_comments_have_changed_operations_and_neutral_metrics() {
+    let run = |factor: f64| RunMeasurements {
+        step_nanos: vec![1e6; 20],
+        series: vec![(Quantity::GpuBusy, vec![factor * 1e5; 20])],
+        scalars: vec![(
+            Metric { quantity: Quantity::GpuMemory, summary: Summary::Growing },
+            Some(0.0),
+        )],
+        kernels: [("unchanged", 1e4), ("slower", factor * 1e4)]
+            .map(|(name, total_nanos)| Kernel { name: name.into(), count: 2.0, total_nanos })
+            .into(),
+        ..RunMeasurements::default()
+    };
+    let text = markdown(&compare(&run(1.0), &run(1.5), Tolerance::default()), &[], 10);
+    let line = |start| text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    assert!(line("| GPU busy, mean |").ends_with("| yes |"), "{text}");
+    assert!(line("| GPU memory growth detected |").contains("| no | no | same |"), "{text}");
+    assert!(text.contains("slower") && !text.contains("unchanged"), "{text}");
 }

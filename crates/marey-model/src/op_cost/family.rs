@@ -80,10 +80,7 @@ impl OperatorFamily {
         // An overload differs in types, or has its result as a last argument.
         let name = name.split_once('.').map_or(name, |(name, _overload)| name);
         // In-place variants cost the same.
-        let plain = match name.strip_suffix('_') {
-            Some(plain) if !plain.ends_with('_') => plain,
-            _ => name,
-        };
+        let plain = name.strip_suffix('_').unwrap_or(name);
         let convolution = |padding, stride, dilation| {
             let transposed = Transposed::Never;
             Some(Self::Convolution(ConvolutionPositions { stride, padding, dilation, transposed }))

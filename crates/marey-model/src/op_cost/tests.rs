@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{bytes, flops, flops_metric, needs_values, operand_bits};
+use super::{bytes, bytes_per_element, flops, flops_metric, needs_values, operand_bits};
 
 /// The arguments of a span, as the profiler records them.
 fn args(dims: &str, types: &str, concrete: &str) -> String {
@@ -59,11 +59,25 @@ fn costs_of_convolutions_follow_from_their_arguments() {
     assert_eq!(flops("aten::conv2d", keywords), Some(forward), "arguments of marey.hpp by name");
     let plain = r#"{"Input Dims":[[2,2,8,8],[6,2,3,3]]}"#;
     assert_eq!(flops("aten::conv2d", plain), Some(2.0 * 2.0 * 6.0 * 36.0 * 2.0 * 9.0));
+    let with_bias = r#"{"Input Dims":[[2,2,8,8],[6,2,3,3],[6]]}"#;
+    assert_eq!(flops("aten::conv2d", with_bias), flops("aten::conv2d", plain));
     let unknown = r#"{"Input Dims":[[2,2,8,8],[6,2,3,3],[],[],[]]}"#;
     assert_eq!(flops("aten::conv2d", unknown), None, "its values were not recorded");
-    let cudnn_concrete = r#"["","","[3, 3]","[2, 2]","[1, 1]","1","False","False","True"]"#;
-    let expected = (Some(forward), Some(moved));
-    assert_eq!(cost("aten::cudnn_convolution", dims, cudnn_concrete), expected);
+    for (operator, concrete) in [
+        (
+            "aten::cudnn_convolution",
+            r#"["","","[3, 3]","[2, 2]","[1, 1]","1","False","False","True"]"#,
+        ),
+        ("aten::cudnn_convolution_add_relu", r#"["","","","1","","[2, 2]","[3, 3]","[1, 1]","1"]"#),
+        ("aten::_slow_conv2d_forward", r#"["","","[7, 7]","","[2, 2]","[3, 3]"]"#),
+        ("aten::slow_conv_dilated2d", r#"["","","[7, 7]","","[2, 2]","[3, 3]","[1, 1]"]"#),
+        (
+            "aten::miopen_convolution",
+            r#"["","","","[3, 3]","[2, 2]","[1, 1]","1","False","False"]"#,
+        ),
+    ] {
+        assert_eq!(cost(operator, dims, concrete), (Some(forward), Some(moved)), "{operator}");
+    }
 
     let backward = "[[32,64,112,112],[32,3,224,224],[64,3,7,7],[],[],[],[],[],[],[],[]]";
     let masked = |mask: &str| {
@@ -97,10 +111,21 @@ fn grouped_dilated_unbatched_and_transposed_convolutions_have_costs() {
     let dims = "[[2,4,10],[8,2,3],[8],[],[],[],[],[],[]]";
     let (flops, bytes) = (2.0 * 2.0 * 6.0 * 48.0, 4.0 * (80.0 + 48.0 + 96.0));
     assert_eq!(cost("aten::convolution", dims, numbers), (Some(flops), Some(bytes)));
+    let no_stride = r#"["","","","[0]","[0]","[2]","False","[0]","2"]"#;
+    let one_window = "[[2,4,5],[8,2,3],[8],[],[],[],[],[],[]]";
+    assert_eq!(cost("aten::convolution", one_window, no_stride), (None, None));
     // Without a batch dimension.
     let unbatched = "[[4,10],[8,2,3],[8],[],[],[],[],[],[]]";
     let (flops, bytes) = (2.0 * 6.0 * 48.0, 4.0 * (40.0 + 48.0 + 48.0));
     assert_eq!(cost("aten::convolution", unbatched, numbers), (Some(flops), Some(bytes)));
+    // (5 - 1) * 3 - 2 * 1 + 2 + 2 + 1 = 15, where stride and groups, dilation and padding differ.
+    let numbers = r#"["","","","[3]","[1]","[1]","True","[2]","2"]"#;
+    let dims = "[[2,4,5],[4,3,3],[],[],[],[],[],[],[]]";
+    let (flops, bytes) = (2.0 * 2.0 * 5.0 * 36.0, 4.0 * (40.0 + 36.0 + 2.0 * 6.0 * 15.0));
+    assert_eq!(cost("aten::convolution", dims, numbers), (Some(flops), Some(bytes)));
+    let numbers = r#"["","","[1]","[2]","[3]","[1]","2","False","False","True"]"#;
+    let both = (Some(flops), Some(bytes));
+    assert_eq!(cost("aten::cudnn_convolution_transpose", dims, numbers), both);
     // Transposed: 5 positions become (5 - 1) * 2 + 2 + 1 + 1 = 12, with a window for each of the 5.
     let numbers = r#"["","","","[2]","[0]","[1]","True","[1]","2"]"#;
     let dims = "[[2,4,5],[4,3,3],[],[],[],[],[],[],[]]";
@@ -140,6 +165,14 @@ fn attention_counts_both_products() {
     let dims = "[[2,16,8,128],[2,16,8,64],[2,32,4,64],[2,32,4,128],[2,16,8,128],[2,8,16],[],[]]";
     let operator = "aten::_flash_attention_backward";
     assert_eq!(cost(operator, dims, "[]"), (Some(flops), Some(bytes)));
+    // Queries, keys and values of different sizes.
+    let moved = 4.0 * (6.0 + 10.0 + 20.0 + 12.0);
+    let dims = "[[1,1,3,2],[1,1,5,2],[1,1,5,4]]";
+    assert_eq!(cost("aten::scaled_dot_product_attention", dims, "[]").1, Some(moved));
+    let moved = 2.0 * 4.0 * (12.0 + 6.0 + 10.0 + 20.0);
+    let dims = "[[1,1,3,4],[1,1,3,2],[1,1,5,2],[1,1,5,4]]";
+    let operator = "aten::_scaled_dot_product_cudnn_attention_backward";
+    assert_eq!(cost(operator, dims, "[]").1, Some(moved));
     // Four sequences with 40 tokens in total, counted as 10 each.
     let dims = "[[40,8,64],[40,8,64],[40,8,64],[5],[5],[],[]]";
     let flops = 4.0 * (2.0 * 8.0 * 10.0 * 10.0) * 128.0;
@@ -168,6 +201,22 @@ fn elementwise_operators_and_reductions_have_flops_and_bytes() {
     assert_eq!(bytes("aten::copy_", &to_half), Some(36.0));
     let chosen = args("[[6],[6],[]]", r#"["bool","c10::BFloat16","Scalar"]"#, "[]");
     assert_eq!(bytes("aten::where", &chosen), Some(6.0 + 12.0 + 12.0));
+}
+
+#[test]
+fn every_type_has_the_bytes_of_an_element() {
+    for (bytes, types) in [
+        (1.0, &["bool", "signed char", "torch.uint8", "c10::Float8_e4m3fn", "FLOAT8_E5M2"][..]),
+        (2.0, &["c10::Half", "torch.bfloat16", "short", "uint16"]),
+        (4.0, &["float", "torch.int32", "unsigned int", "c10::complex<c10::Half>"]),
+        (8.0, &["double", "long int", "torch.complex64", "Long"]),
+        (16.0, &["c10::complex<double>", "torch.complex128"]),
+    ] {
+        for name in types {
+            assert_eq!(bytes_per_element(name), Some(bytes), "{name}");
+        }
+    }
+    assert_eq!(bytes_per_element("TensorList"), None);
 }
 
 #[test]
@@ -214,6 +263,12 @@ fn without_shapes_or_types_there_is_no_cost() {
     for args in ["", "{}", "null", r#"{"Input Dims":"x"}"#, r#"{"Input Dims":[[2,3],[3,4]"#] {
         assert_eq!(flops("aten::mm", args), None, "{args}");
     }
+    let unused_list = "[[2,3],[3,4],[[1,2],[3]]]";
+    assert_eq!(mm(unused_list, floats), (Some(48.0), Some(104.0)));
+    let incomplete = r#"{"Input Dims":"[[2,3],[3,4]"}"#;
+    assert_eq!(flops("aten::mm", incomplete), None);
+    let large = "9".repeat(200);
+    assert_eq!(cost("aten::sum", &format!("[[{large},{large}]]"), "[]"), (None, None));
     let known = args("[[2,3],[3,4]]", floats, "[]");
     for operator in ["mm", "aten::", "aten::view", "my::mm", "aten::mm_backward", ""] {
         assert_eq!((flops(operator, &known), bytes(operator, &known)), (None, None), "{operator}");

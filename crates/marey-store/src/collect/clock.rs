@@ -162,6 +162,8 @@ mod tests {
         let clock = Clock::new(&[(0, UNIX), (10_000, UNIX + 13_000), (20_000, UNIX + 9_000)]);
         assert_eq!(unix_offset(&clock, 5), 5);
         assert_eq!(unix_offset(&clock, 3_600 * SECOND), 3_600 * SECOND);
+        let drift_after = |nanos| Clock::new(&[(0, UNIX), (nanos, UNIX + nanos + 9)]).drift_nanos();
+        assert_eq!([99_999_999, 100_000_000].map(drift_after), [0, 9]);
         assert_eq!(Clock::new(&[]).unix_nanos(-7, &mut 0), -7);
     }
 

@@ -136,6 +136,16 @@ mod tests {
     }
 
     #[test]
+    fn the_best_anchor_is_as_long_on_both_sides() {
+        let recorded = [anchor(0, 1_000), anchor(2_000, 2_300)];
+        let traced = [anchor(500, 1_500), anchor(2_510, 2_520)];
+        let (mut recorded, mut traced) = (recorded.to_vec(), traced.to_vec());
+        recorded.extend_from_within(..);
+        traced.extend_from_within(..);
+        assert_eq!(Alignment::new(&recorded, &traced).offset_nanos(), Some(-500));
+    }
+
+    #[test]
     fn the_shift_is_interpolated_between_the_start_and_the_end() {
         const START: i64 = 1_700_000_000_000_000_000;
         let instant = |time: i64| anchor(START + time, START + time);

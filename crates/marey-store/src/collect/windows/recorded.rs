@@ -167,6 +167,7 @@ mod tests {
             ("aten::mm.default", "aten::mm"),
             ("torch.library::f.out.x", "torch.library::f"),
             ("library::f.o", "library::f"),
+            ("a.b::f.o", "a.b::f"),
             ("aten::mm", "aten::mm"),
             ("model.layer", "model.layer"),
         ] {

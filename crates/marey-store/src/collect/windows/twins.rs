@@ -225,6 +225,8 @@ mod tests {
     fn calls_that_overlap_in_part_are_one() {
         // As recorded: both starts took long, and the ends came in the same order.
         assert_eq!(pair(&[(0, 35_312)], &[(22_810, 48_028)]), [(0, 0)]);
+        assert_eq!(pair(&[(0, 200_000)], &[(50_000, 300_000)]), [(0, 0)]);
+        assert_eq!(pair(&[(0, 200_000)], &[(50_001, 300_000)]), []);
     }
 
     #[test]
@@ -248,6 +250,8 @@ mod tests {
     #[test]
     fn calls_that_do_not_overlap_are_one_only_if_they_are_short_and_close() {
         assert_eq!(pair(&[(0, 1_000)], &[(1_500, 2_500)]), [(0, 0)]);
+        assert_eq!(pair(&[(0, 1_000)], &[(2_000, 3_000)]), [(0, 0)]);
+        assert_eq!(pair(&[(0, 1_000)], &[(2_001, 3_001)]), []);
         assert_eq!(pair(&[(0, 1_000)], &[(3_000, 3_000)]), []);
         assert_eq!(pair(&[(0, 10_000)], &[(10_000, 15_000)]), []);
     }

@@ -39,6 +39,7 @@ fn a_span_that_ends_shortly_after_a_recorded_one_is_inside_it() {
         (150_000, 201_000, "model > forward"),
         (198_999, 201_000, "model > forward"),
         (199_000, 201_000, "forward"),
+        (200_000, 200_000, "model > forward"),
         (100_000, 250_000, "model > forward"),
         (100_000, 250_001, "forward"),
     ] {
