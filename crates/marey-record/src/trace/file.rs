@@ -149,8 +149,9 @@ impl Appender {
     }
 
     fn append_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        /// A limit, for a program that closes all descriptors again and again.
-        const ATTEMPTS: u32 = 64;
+        /// A limit of about 50 ms, for a program that closes all descriptors again and again. After
+        /// a failure the rest of the recording is lost.
+        const ATTEMPTS: u32 = 10_000;
         let is_closed = |error: &io::Error| error.raw_os_error() == Some(libc::EBADF);
         for _ in 1..ATTEMPTS {
             match self.try_append(bytes) {
