@@ -12,6 +12,7 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
+from marey import _torch_hooks
 from programs import run_command
 from torch_programs import trace_ranks
 from trace_files import run_rows
@@ -24,10 +25,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(autouse=True)
-def hooks_are_removed() -> Iterator[None]:
+def hooks_are_removed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # The method of modules is put back a limited number of times in a process.
+    monkeypatch.setattr(_torch_hooks, "_module_calls", None)
+    before = torch.nn.Module.__call__
     yield
     assert not marey.torch.is_enabled()
-    assert torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl
+    assert torch.nn.Module.__call__ is before
 
 
 def paths(run: str, name: str) -> dict[str, int]:

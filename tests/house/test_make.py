@@ -99,15 +99,22 @@ def test_check_repeats_only_what_a_change_affects(tmp_path: Path) -> None:
         subprocess.run([*command, f"CARGO={cargo}", "check"], check=True, timeout=60)
         return log.read_text().splitlines()
 
-    first, second = "nextest run --package first", "nextest run --package second"
+    def tested(started: list[str]) -> list[str]:
+        """Returns the filters of the tests that are run."""
+        tests = [line for line in started if line.startswith("nextest run --workspace")]
+        return [line.split(" -E ")[1] for line in tests]
+
     started = check()
     assert any(line.startswith("clippy --workspace") for line in started)
-    assert any(line.startswith(first) for line in started)
-    assert any(line.startswith(second) for line in started)
+    assert tested(started) == ["all()"]
     assert check() == []
 
     sources[1].touch()
     started = check()
     assert any(line.startswith("clippy --workspace") for line in started)
-    assert any(line.startswith(second) for line in started)
-    assert not any(line.startswith(first) or "mypy" in line for line in started)
+    assert tested(started) == ["package(=second)"]
+    assert not any("mypy" in line for line in started)
+
+    for source in sources:
+        source.touch()
+    assert tested(check()) == ["package(=first)+package(=second)"]
