@@ -237,9 +237,11 @@ $(STAMPS)/loom: $(RUST)
 	    $(CARGO) test --package marey-record --test loom --release $(LOCKED)
 	$(stamp)
 
+# A test that hangs fails, with the stacks of its threads; programs that tests wait for fail sooner.
 $(STAMPS)/pytest: $(STAMPS)/wheel $(TESTS) | $(VENV_READY)
 	$(call install-wheel,dist)
-	$(PY) -m pytest --numprocesses=logical --dist=loadfile --durations=30 --durations-min=0 $(call log,pytest)
+	$(PY) -m pytest --numprocesses=logical --dist=loadfile --timeout=400 --durations=30 --durations-min=0 \
+	    $(call log,pytest)
 	$(stamp)
 
 $(STAMPS)/every-python: $(STAMPS)/wheel $(TESTS)

@@ -207,10 +207,12 @@ typedef struct marey_device_event {
     uint32_t reserved;       /**< Zero. */
 } marey_device_event_t;
 
-/** Receives a device event. It is valid until the function returns. */
+/** Receives a device event. It is valid until the function returns, which leaves the `error` of
+    the call alone. */
 typedef void (*marey_device_event_receiver_t)(void *context, const marey_device_event_t *event);
 
-/** Receives bytes that a call returns. The bytes are valid until it returns. */
+/** Receives bytes that a call returns. The bytes are valid until the function returns, which leaves
+    the `error` of the call alone. */
 typedef void (*marey_sink_t)(void *context, const uint8_t *bytes, size_t len);
 
 /**

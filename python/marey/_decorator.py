@@ -27,7 +27,10 @@ def is_coroutine_function(func: Callable[..., Any]) -> bool:
 
 
 def wrap(manager: AbstractContextManager[Any], func: F) -> F:
-    """Runs each call of `func` inside `manager`, which all calls share. Scopes call it natively."""
+    """Runs each call of `func` inside `manager`, which all calls share.
+
+    `marey.scope` calls it from Rust.
+    """
     return wrap_each(lambda: manager, func)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _followers: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+# A signal handler may end the session in the middle of `follow`.
+_lock = threading.RLock()
 
 
 def follow(follower: T, prepare: Callable[[T], None]) -> None:
@@ -31,9 +33,10 @@ def followers(kind: type[T]) -> list[T]:
 
 def _after_fork_in_child() -> None:
     global _lock
-    _lock = threading.Lock()
-    for follower, prepare in list(_followers.items()):
-        prepare(follower)
+    _lock = threading.RLock()
+    with contextlib.ExitStack() as preparations:  # each runs, even if another raises
+        for follower, prepare in reversed(list(_followers.items())):
+            preparations.callback(prepare, follower)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

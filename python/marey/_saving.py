@@ -39,14 +39,20 @@ def save_text(path: str | os.PathLike[str], text: str, kind: str = "report") -> 
 
 @contextlib.contextmanager
 def replaced(target: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Opens a file that replaces another at the end of the block; not if the block raises."""
+    """Opens a file that replaces another at the end of the block; not if the block raises.
+
+    Raises:
+        OSError: The file cannot be written; the message has the path of the file to replace.
+    """
     # By `open`, so that the file has the permissions of the process's umask.
     temporary = os.path.join(os.path.dirname(target), f"{os.urandom(8).hex()}.tmp")
     try:
         with open(temporary, "x", encoding="utf-8", errors="backslashreplace") as file:
             yield file
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename, error.filename2 = os.fspath(target), None
         raise

@@ -310,7 +310,7 @@ def test_unusual_inputs_are_read_without_harm() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    with traced("unusual"):
+    with marey.profile("unusual", data="trace"):
         torch.sparse.mm(torch.eye(3).to_sparse(), torch.ones(3, 2))
         torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).relu()
         torch.ones(()).add(torch.tensor(2j))

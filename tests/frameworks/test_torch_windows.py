@@ -136,7 +136,7 @@ print("trained")
 def test_an_operator_that_both_record_is_one_span(model: Model) -> None:
     model.train(1)
     marey.torch.enable(operators=True, shapes="off")
-    with traced("both"):
+    with marey.profile("both", data="trace"):
         with marey.torch.window(with_stack=False):
             model.train(2)
         model.train(2)

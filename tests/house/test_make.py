@@ -101,7 +101,7 @@ def test_check_repeats_only_what_a_change_affects(tmp_path: Path) -> None:
 
     def tested(started: list[str]) -> list[str]:
         """Returns the filters of the tests that are run."""
-        tests = [line for line in started if line.startswith("nextest run --workspace")]
+        tests = [line for line in started if line.startswith("nextest run")]
         return [line.split(" -E ")[1] for line in tests]
 
     started = check()

@@ -66,6 +66,8 @@ if child := os.fork():
 """
 # More requests than the endpoint once kept for Python.
 MANY_REQUESTS = 40
+# No test runs longer: a greater age has another unit or begins at another time.
+MAX_AGE_SECS = 120
 
 
 def listed(pid: int) -> dict[str, Any] | None:
@@ -101,18 +103,18 @@ def test_a_recording_process_is_listed_until_it_ends() -> None:
         assert process["is_active"]
         assert process["events"] >= 2
         assert process["losses"] == {}
-        assert 0 < process["age_s"] < DEADLINE_SECS
+        assert 0 < process["age_s"] < MAX_AGE_SECS
         assert process["paths"] == [os.path.realpath("program.rank3.hatchet")]
         assert process["command"][-1].endswith("program.py")
         later = listed(pid)
         assert later is not None
-        assert process["age_s"] < later["age_s"] < DEADLINE_SECS
+        assert process["age_s"] < later["age_s"] < MAX_AGE_SECS
         title, *rows = marey_stdout("ps").splitlines()
         row = next(row for row in rows if row.split()[0] == str(pid))
         assert row.split()[1] == "3"
         age = row[: title.index("AGE") + 3].split()[3:]  # "1.2 s"; from a minute on "1:01"
         if later["age_s"] < 55:
-            assert later["age_s"] - 0.1 <= float(age[0]) < DEADLINE_SECS
+            assert later["age_s"] - 0.1 <= float(age[0]) < MAX_AGE_SECS
             assert age[1:] == ["s"]
         assert row.endswith("program.rank3.hatchet")
         assert program.end().exit_code == 0

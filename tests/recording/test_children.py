@@ -119,6 +119,24 @@ def test_nested_and_concurrent_forks_are_recorded() -> None:
     assert sorted(found, key=str) == [{"child": 1}] * 5 + [{"grandchild": 1}] * 5
 
 
+def test_each_object_is_prepared_for_a_child_even_if_another_fails() -> None:
+    source = """
+        import os
+        from marey import _forks
+        class Lock: pass
+        def fail(_): raise RuntimeError("failed")
+        first, second = Lock(), Lock()
+        _forks.follow(first, fail)
+        _forks.follow(second, lambda _: print("prepared", flush=True))
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+        """
+    done = run_program(source)
+    assert (done.exit_code, done.stdout) == (0, "prepared\n")
+    assert "RuntimeError: failed" in done.stderr
+
+
 def test_a_fork_while_threads_record() -> None:
     source = """
         import marey, os, threading

@@ -457,6 +457,32 @@ def test_two_interpreters_in_one_process_do_not_crash() -> None:
     assert counts(complete("x.hatchet")) == {"main": 1}
 
 
+def test_marey_is_refused_in_a_second_interpreter_and_records_the_first() -> None:
+    name = "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters"
+    pytest.importorskip(name)
+    kind = "isolated=False" if sys.version_info < (3, 13) else "'legacy'"
+    source = f"""
+        import marey, {name} as interpreters
+        refused = '''
+        try:
+            import marey
+        except ImportError as error:
+            print(error, flush=True)
+        '''
+        marey.start("x")
+        with marey.scope("main"):
+            other = interpreters.create({kind})
+            interpreters.run_string(other, refused)
+            interpreters.destroy(other)
+        with marey.scope("after"):
+            pass
+        """
+    assert run_well(source) == (
+        "another interpreter of this process has imported marey, which records one of them\n"
+    )
+    assert counts(complete("x.hatchet")) == {"main": 1, "after": 1}
+
+
 def test_no_temporary_files_are_left() -> None:
     run_well("import marey; marey.start('x')", MAREY_CHECKPOINT_SECS="0.001")
     assert sorted(os.listdir()) == ["program.py", "x.hatchet"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import marey
 import pytest
-from programs import Live, run_program, run_well
+from programs import Live, LiveCommand, run_program, run_well, write_program
 from trace_files import END, events, losses, paths, spool, spools, traces
 
 pytestmark = pytest.mark.usefixtures("spools_stay")
@@ -200,13 +201,15 @@ def test_data_beyond_a_full_spool_is_counted() -> None:
 
 
 def test_processes_of_one_name_may_start_and_end_at_the_same_time() -> None:
-    program = """
+    program = write_program(
+        """
         import marey
 
         for _ in range(200):
             marey.finalize(marey.start("same", data="trace"))
         """
-    running = [Live(program) for _ in range(2)]
+    )
+    running = [LiveCommand(sys.executable, program) for _ in range(2)]
     done = [process.end() for process in running]
     assert [outcome.exit_code for outcome in done] == [0, 0], done
     spools = [path.name for path in Path().glob("same*.marey/spool/*")]

@@ -157,7 +157,7 @@ pub(crate) fn get_data<'py>(
     output_format: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let format = output_format.as_bytes();
-    let mut received = receive_without_gil(py, |sink, context, error| {
+    let received = receive_without_gil(py, |sink, context, error| {
         // SAFETY: the text lives until the call returns, and the sink and its context belong
         // together.
         unsafe {
@@ -165,7 +165,7 @@ pub(crate) fn get_data<'py>(
             (table().get_data)(session, phase, format, len, sink, context, Some(error))
         }
     })?;
-    Ok(PyBytes::new(py, &received.pop().unwrap_or_default()))
+    Ok(PyBytes::new(py, &received.concat()))
 }
 
 /// Closes a session's phase. Returns the number of the next phase.

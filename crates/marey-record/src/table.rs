@@ -29,7 +29,7 @@ pub const NO_SAMPLE: u8 = u8::MAX;
 /// The functions of the C ABI. None of them blocks on another thread's events, and none unwinds.
 ///
 /// A pointer that may be null and otherwise points to one valid object is an `Option` of a
-/// reference, which has the same layout.
+/// reference, which has the same layout; not if the object's size varies or its ownership passes.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Table {

@@ -145,7 +145,7 @@ pub(super) fn wait_for_more(filled_count: u64, deadline: Instant) -> bool {
     let timeout = deadline.saturating_duration_since(Instant::now());
     let is_unchanged = |pool: &mut BufferPool| pool.filled_count == filled_count;
     let waited = FILLED.wait_timeout_while(lock(&POOL), timeout, is_unchanged);
-    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    waited.unwrap_or_else(PoisonError::into_inner).0.filled_count != filled_count
 }
 
 /// Returns a buffer to the pool. It is zeroed here, on the decoder's thread, rather than on a

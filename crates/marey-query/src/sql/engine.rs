@@ -28,7 +28,7 @@ use super::names::SqlNames;
 use super::spill::SpillFiles;
 use super::store::RunStore;
 use super::table::empty_plan;
-use super::{Limits, SqlError, function, information, rule};
+use super::{Limits, SqlError, function, rule};
 
 /// Stack size of the threads. Plans are walked recursively, and the longest permitted query must
 /// fit.
@@ -223,8 +223,11 @@ fn runtime_environment(run: &Arc<Run>, limits: Limits) -> Result<Arc<RuntimeEnv>
 
 /// The names of all functions, aliases included, in alphabetical order.
 fn function_names(state: &SessionState) -> Vec<String> {
-    let mut names: Vec<String> =
-        information::functions(state).into_keys().map(|(name, _)| name.to_owned()).collect();
+    let mut names: Vec<String> = state.scalar_functions().keys().cloned().collect();
+    names.extend(state.aggregate_functions().keys().cloned());
+    names.extend(state.window_functions().keys().cloned());
+    names.extend(state.table_functions().keys().cloned());
+    names.sort();
     names.dedup();
     names
 }

@@ -139,9 +139,7 @@ fn declared_views() -> impl Iterator<Item = (&'static str, &'static Table)> + Cl
 }
 
 /// Returns the documentation of all functions by name and kind, aliases included.
-pub(super) fn functions(
-    state: &SessionState,
-) -> BTreeMap<(&str, &'static str), Option<&Documentation>> {
+fn functions(state: &SessionState) -> BTreeMap<(&str, &'static str), Option<&Documentation>> {
     let mut functions_by_name = BTreeMap::new();
     let scalar = state.scalar_functions().iter();
     functions_by_name.extend(

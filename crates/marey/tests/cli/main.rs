@@ -159,17 +159,23 @@ fn printed(transcript: &str) -> &str {
     let rest = transcript.strip_prefix("exit code: 0\n--- stdout ---\n");
     let printed = rest.and_then(|rest| rest.strip_suffix("\n--- stderr ---\n"));
     assert!(printed.is_some_and(|printed| !printed.ends_with('\n')), "{transcript}");
-    printed.unwrap()
+    at_margin(printed.unwrap())
 }
 
 /// Returns the messages of a command that succeeds and prints nothing else.
 fn notes(transcript: &str) -> &str {
     let notes = transcript.strip_prefix("exit code: 0\n--- stdout ---\n--- stderr ---\n");
-    notes.unwrap_or_else(|| panic!("{transcript}"))
+    at_margin(notes.unwrap_or_else(|| panic!("{transcript}")))
 }
 
 /// Returns the messages of a command that is refused and prints nothing else.
 fn refusal(transcript: &str) -> &str {
     let refusal = transcript.strip_prefix("exit code: 2\n--- stdout ---\n--- stderr ---\n");
-    refusal.unwrap_or_else(|| panic!("{transcript}"))
+    at_margin(refusal.unwrap_or_else(|| panic!("{transcript}")))
+}
+
+/// Returns a text that begins in the first column: snapshots are compared without indentation.
+fn at_margin(text: &str) -> &str {
+    assert!(!text.starts_with(char::is_whitespace), "{text}");
+    text
 }
