@@ -54,5 +54,5 @@ def replaced(target: str | os.PathLike[str]) -> Iterator[TextIO]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.filename == temporary:
-            error.filename, error.filename2 = os.fspath(target), None
+            raise OSError(error.errno, error.strerror, os.fspath(target)) from error
         raise

@@ -139,7 +139,7 @@ def test_without_cuda_the_error_names_what_there_is() -> None:
 
 @pytest.mark.usefixtures("cuda")
 def test_a_snapshot_that_cannot_be_written_leaves_no_part() -> None:
-    with pytest.raises(FileNotFoundError, match=r"'missing/folder\.json'$"):
+    with pytest.raises(FileNotFoundError, match=r"missing/folder\.json'$"):
         marey.torch.memory_snapshot("missing/folder.json")
     os.mkdir("taken.json")
     with pytest.raises(OSError, match="taken"):
