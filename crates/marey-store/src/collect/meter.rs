@@ -91,3 +91,52 @@ impl<'a> Meter<'a> {
         (self.report)(self.progress);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_spool_is_done_in_three_steps_and_reported_at_each_mebibyte() {
+        let mut reports = Vec::new();
+        let mut report =
+            |now: Progress| reports.push((now.done_bytes, now.total_bytes, now.events));
+        let mut meter = Meter::new(10 * MIB, &mut report);
+        meter.begin_spool(3 * MIB);
+        meter.add_read(MIB - 1);
+        meter.add_read(1);
+        meter.add_read(2 * MIB);
+        meter.add_read(3 * MIB);
+        meter.begin_writing(4);
+        // Three quarters of a mebibyte for each event.
+        meter.add_written(1);
+        meter.add_written(1);
+        meter.add_written(2);
+        meter.end_spool();
+        meter.begin_spool(6 * MIB);
+        meter.add_read(12 * MIB);
+        meter.begin_writing(2);
+        meter.add_written(1);
+        // More events than were said do not exceed the spool.
+        meter.add_written(5);
+        meter.end_spool();
+        meter.begin_spool(MIB);
+        meter.end_spool();
+        let expected = [
+            (MIB / 3, 0),
+            (MIB, 0),
+            (2 * MIB, 0),
+            (2 * MIB + MIB / 2, 2),
+            (3 * MIB, 4),
+            (3 * MIB, 4),
+            (7 * MIB, 4),
+            (8 * MIB, 5),
+            (9 * MIB, 10),
+            (9 * MIB, 10),
+            (10 * MIB, 10),
+        ];
+        assert_eq!(reports, expected.map(|(bytes, events)| (bytes, 10 * MIB, events)));
+    }
+}

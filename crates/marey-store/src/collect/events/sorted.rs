@@ -64,12 +64,19 @@ impl SortedRows {
     pub(in crate::collect) fn count(&self) -> u64 {
         let Self { spans, marks, values, activities, autograd, .. } = self;
         let Self { counters, collectives, variables, samples, readings, .. } = self;
-        let of_spans =
-            spans.row_count() + marks.row_count() + values.row_count() + autograd.row_count();
-        let of_devices = activities.row_count()
-            + collectives.row_count()
-            + counters.row_count()
-            + readings.row_count();
-        of_spans + of_devices + variables.row_count() + samples.row_count()
+        [
+            spans.row_count(),
+            marks.row_count(),
+            values.row_count(),
+            activities.row_count(),
+            autograd.row_count(),
+            counters.row_count(),
+            collectives.row_count(),
+            variables.row_count(),
+            samples.row_count(),
+            readings.row_count(),
+        ]
+        .into_iter()
+        .sum()
     }
 }

@@ -157,13 +157,20 @@ fn progress_reaches_the_total() {
         (0..20_000).map(|index| (OUTER, index * 1_000_003, index * 1_000_003 + 7)).collect();
     frames.extend(many_spans.chunks(1_000).cycle().take(600).map(|chunk| spans(0, 1, chunk)));
     let recorded = Recorded::with_spools(&[&frames, &first_frames(101)]);
+    let first_bytes = fs::metadata(recorded.spool_path(100)).unwrap().len();
     let mut reports: Vec<Progress> = Vec::new();
     let collected =
         marey_store::collect(recorded.path(), &no_trace, &mut |progress| reports.push(progress))
             .unwrap();
     let last = *reports.last().unwrap();
     assert!(reports.len() > 4 && reports.is_sorted_by_key(|now| (now.done_bytes, now.events)));
-    assert!(reports.iter().any(|now| now.events > 0 && now.events < collected.events));
+    let writing: Vec<_> =
+        reports.iter().filter(|now| now.events > 0 && now.events < collected.events).collect();
+    assert!(!writing.is_empty());
+    for now in writing {
+        let read_twice_and_written = 2 * first_bytes + first_bytes * now.events / collected.events;
+        assert!(now.done_bytes.abs_diff(read_twice_and_written / 3) <= 1, "{now:?}");
+    }
     assert_eq!((last.done_bytes, last.events), (last.total_bytes, 600_000));
     assert_eq!(last.total_bytes, collected.bytes);
 }
