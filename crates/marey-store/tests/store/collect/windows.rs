@@ -150,7 +150,20 @@ fn collect(slices: &[Traced]) -> (Recorded, Run) {
 
 /// Collects a spool with a window.
 fn collect_with(frames: &[SpoolFrame], slices: &[Traced], add_more: AddMore) -> (Recorded, Run) {
+    collect_after(&[], frames, slices, add_more)
+}
+
+/// Collects a spool with a window after those of other processes.
+fn collect_after(
+    others: &[(u32, &[SpoolFrame])],
+    frames: &[SpoolFrame],
+    slices: &[Traced],
+    add_more: AddMore,
+) -> (Recorded, Run) {
     let recorded = Recorded::new();
+    for &(pid, frames) in others {
+        recorded.write_spool(pid, frames);
+    }
     recorded.write_spool(PID, frames);
     fs::write(recorded.path().join("spool/100-1.window.json"), "{}").unwrap();
     let run = open(recorded.path(), &|_: &Path| Ok(trace(slices, add_more)), &mut |_| ()).unwrap();
