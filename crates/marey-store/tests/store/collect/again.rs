@@ -1,6 +1,6 @@
 //! Repeated collections keep earlier rows, and neither duplicate nor lose any.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
@@ -17,6 +17,9 @@ use super::spools::{
     random_spool, session, spans, thread, values,
 };
 use super::tables::Tables;
+
+/// The bytes of spools after which their tables are published.
+const LARGE_BYTES: u64 = 64 << 20;
 
 fn program(pid: u64) -> Vec<SpoolFrame> {
     let mut frames = first_frames(pid);
@@ -118,6 +121,28 @@ fn a_spool_of_a_dead_process_is_complete_even_if_torn() {
 }
 
 #[test]
+fn a_spool_is_removed_only_when_the_tables_have_all_of_it() {
+    let frames = program(100);
+    let recorded = Recorded::new();
+    let recording = recorded.lock_as_recorder();
+    recorded.write_spool(100, &frames[..frames.len() - 1]);
+    for _ in 0..2 {
+        collect(&recorded);
+        assert!(recorded.spool_path(100).exists());
+    }
+    recorded.write_spool(100, &frames);
+    collect(&recorded);
+    assert!(!recorded.spool_path(100).exists());
+    drop(recording);
+
+    // A complete spool is not collected again, whatever follows its end.
+    let longer = [encode(&frames), vec![0]].concat();
+    fs::write(recorded.spool_path(100), longer).unwrap();
+    assert_eq!(collect(&recorded).spools, 0);
+    assert!(recorded.spool_path(100).exists());
+}
+
+#[test]
 fn a_reused_name_is_another_spool() {
     let recorded = Recorded::with_spools(&[&program(100)]);
     collect_run(&recorded);
@@ -193,6 +218,21 @@ fn another_file_with_a_spool_s_name_is_not_removed() {
     assert_eq!(run.read(&stored::SPANS).unwrap().num_rows(), 400_000);
     assert!(needs_collecting(recorded.path()).unwrap());
     assert_eq!(collect_run(&recorded).read(&stored::PROCESSES).unwrap().num_rows(), 2);
+}
+
+#[test]
+fn large_spools_are_published_before_later_ones_are_collected() {
+    let recorded = Recorded::with_spools(&[&program(100), &program(101)]);
+    // The torn end is a hole in the file.
+    let spool = File::options().write(true).open(recorded.spool_path(100)).unwrap();
+    spool.set_len(LARGE_BYTES).unwrap();
+    let mut removed_before_the_end = false;
+    marey_store::collect(recorded.path(), &no_trace, &mut |now| {
+        removed_before_the_end |=
+            now.done_bytes == now.total_bytes && !recorded.spool_path(100).exists();
+    })
+    .unwrap();
+    assert!(removed_before_the_end);
 }
 
 /// Runs the test below in a process where the variable is set.

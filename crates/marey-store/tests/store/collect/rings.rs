@@ -88,6 +88,24 @@ fn a_ring_that_goes_on_replaces_what_was_collected_before() {
 }
 
 #[test]
+fn segments_that_a_crashed_collector_left_are_removed_by_the_next_collection() {
+    let recorded = Recorded::new();
+    let mut last = segment(4, 3..4);
+    last.push(SpoolFrame::End);
+    let write_all = || {
+        write(&recorded, 0, &segment(4, 1..3));
+        write(&recorded, 1, &last);
+    };
+    write_all();
+    let before = contents(&collect_run(&recorded));
+    write_all();
+    assert!(!needs_collecting(recorded.path()).unwrap());
+    assert_eq!(collect(&recorded).spools, 0);
+    assert_eq!(fs::read_dir(recorded.path().join("spool")).unwrap().count(), 0);
+    assert_eq!(contents(&Run::open(recorded.path()).unwrap()), before);
+}
+
+#[test]
 fn a_last_segment_that_is_torn_anywhere_is_read_up_to_there() {
     let last = encode(&segment(10, 3..5));
     for len in (0..last.len()).step_by(31) {
