@@ -122,6 +122,15 @@ mod tests {
     }
 
     #[test]
+    fn sources_that_only_read_traces_name_no_places() {
+        let only_traces =
+            |trace: &Path| -> Result<Run, String> { Err(trace.display().to_string()) };
+        let mut stacks = NativeStacks::new(&only_traces);
+        let args = r#"{"Native stack": ["/lib.so+0x2"]}"#;
+        assert_eq!(stacks.named(args.into()), r#"{"Call stack": "/lib.so+0x2"}"#);
+    }
+
+    #[test]
     fn other_arguments_stay_as_they_are() {
         let mut stacks = NativeStacks::new(&Named);
         for args in [

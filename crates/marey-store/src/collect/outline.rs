@@ -197,10 +197,13 @@ mod tests {
     use super::*;
 
     use marey_model::metric::MetricValue;
-    use marey_model::spool::{Activity, Counter, RecordedValue, Span};
+    use marey_model::spool::{
+        Activity, Collective, CollectiveState, Counter, RecordedValue, Sample, SampleCause, Span,
+        Variable,
+    };
 
     #[test]
-    fn each_span_value_counter_and_activity_is_an_event() {
+    fn each_record_of_a_list_is_an_event() {
         let span = Span { node_id: 0, start_nanos: 1, end_nanos: 2 };
         let value =
             RecordedValue { node_id: 0, time_nanos: 3, name_id: 0, value: MetricValue::Int(1) };
@@ -213,6 +216,40 @@ mod tests {
             correlation_id: 0,
             launch: None,
         };
+        let sample = Sample {
+            time_nanos: 6,
+            duration_nanos: 1,
+            os_id: 7,
+            thread_name_id: 0,
+            node_id: 0,
+            cause: SampleCause::Signal,
+        };
+        let variable = Variable {
+            time_nanos: 7,
+            os_id: 7,
+            thread_name_id: 0,
+            file_id: 0,
+            function_id: 0,
+            line: 1,
+            name_id: 0,
+            type_id: 0,
+            value: MetricValue::Int(1),
+        };
+        let collective = Collective {
+            name_id: 0,
+            group_id: 0,
+            group_ranks_id: None,
+            group_size: None,
+            sequence: None,
+            dtype_id: None,
+            in_elements: None,
+            out_elements: None,
+            created_unix_nanos: 8,
+            started_unix_nanos: None,
+            duration_nanos: None,
+            state: CollectiveState::Scheduled,
+            is_p2p: false,
+        };
         let mut outline = Outline::default();
         for (frame, events, last_nanos) in [
             (SpoolFrame::Spans { thread: 0, sessions: 1, spans: vec![span; 2] }, 2, 2),
@@ -220,6 +257,9 @@ mod tests {
             (SpoolFrame::Counters(vec![counter; 4]), 9, 4),
             (SpoolFrame::Activities { sessions: 1, activities: vec![activity; 5] }, 14, 5),
             (SpoolFrame::Open { thread: 0, spans: vec![(0, 3)] }, 14, 5),
+            (SpoolFrame::Samples { thread: 0, samples: vec![sample; 2] }, 16, 6),
+            (SpoolFrame::Variables(vec![variable; 3]), 19, 7),
+            (SpoolFrame::Collectives(vec![collective; 4]), 23, 7),
         ] {
             outline.add(&frame, &mut Names::new());
             assert_eq!((outline.event_count, outline.last_nanos), (events, Some(last_nanos)));

@@ -238,7 +238,7 @@ impl<'a> Events<'a> {
                 detail,
             };
             if self.outline.nodes[node as usize].kind == NodeKind::Mark {
-                self.rows.marks.push(&SpanRow { duration_nanos: 0, ..row })?;
+                self.rows.marks.push(&row)?;
             } else {
                 self.add_span(row)?;
             }

@@ -24,7 +24,10 @@ fn autograd_frame(thread: u32, calls: &[(u32, u64, u64)]) -> SpoolFrame {
 
 /// Collects a spool. Returns the links, as start on the recorder's clock and thread of both ends.
 fn collect_links(run: &Recorded) -> Vec<((i64, u32), (i64, u32))> {
-    let points: Vec<Flow> = rows(&reader(&collect_run(run)));
+    let run = collect_run(run);
+    let reader = reader(&run);
+    let points: Vec<Flow> = rows(&reader);
+    assert!(points.iter().all(|point| reader.text(point.name_id) == "fwdbwd"));
     let end = |point: &Flow| (point.time_nanos - UNIX, point.thread_id);
     let mut links: Vec<_> = points
         .iter()
@@ -68,6 +71,19 @@ fn numbers_belong_to_the_thread_of_the_forward_operator() {
     ];
     let run = Recorded::with_frames(thread(1).into_iter().chain(frames));
     assert_eq!(collect_links(&run), [((10, 0), (50, 1)), ((15, 1), (70, 1))]);
+}
+
+#[test]
+fn a_thread_keeps_its_links_if_its_id_is_used_again() {
+    let [_, nodes] = thread(1);
+    let run = Recorded::with_frames([
+        autograd_frame(0, &[(0, 3, 0), (1, 3, os_id(0))]),
+        spans(0, 1, &[(OUTER, 10, 20), (STEP, 50, 60)]),
+        SpoolFrame::Thread { thread: 1, os_id: os_id(0), name: "later".to_owned() },
+        nodes,
+        spans(1, 1, &[(OUTER, 70, 80)]),
+    ]);
+    assert_eq!(collect_links(&run), [((10, 0), (50, 0))]);
 }
 
 #[test]
@@ -115,4 +131,18 @@ fn spans_have_the_arguments_that_their_frame_names() {
     let expected = [(10, None), (12, Some(1)), (30, Some(0)), (50, None), (70, Some(2))];
     let expected = expected.map(|(start, args)| (start, args.map_or("{}".to_owned(), object)));
     assert_eq!(found, expected);
+}
+
+#[test]
+fn spans_that_all_have_arguments_keep_them() {
+    let object = "{\"Input Dims\":[[1]]}";
+    let run = collect_run(&Recorded::with_frames([
+        SpoolFrame::SpanArgs { first_id: 0, texts: vec![object.to_owned()] },
+        SpoolFrame::ArgsOfSpans { thread: 0, args: vec![(0, 0), (1, 0)] },
+        spans(0, 1, &[(INNER, 12, 14), (OUTER, 10, 20)]),
+    ]));
+    let reader = reader(&run);
+    let spans = rows::<Span>(&reader);
+    let args: Vec<_> = spans.iter().map(|span| read::args(&reader, &span.args)).collect();
+    assert_eq!(args, [object, object]);
 }

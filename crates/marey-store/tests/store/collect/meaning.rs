@@ -13,14 +13,14 @@ use marey_model::spool::{
     Variable,
 };
 use marey_model::table::stored::{
-    ARGS, COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SAMPLES, SESSIONS, STRINGS, THREADS,
-    VARIABLES,
+    ARGS, COLLECTIVES, INSTANTS, LOSSES, PHASES, PROCESSES, SAMPLES, SESSIONS, STEPS, STRINGS,
+    THREADS, VARIABLES,
 };
 
 use super::span_times::children_of;
 use super::spools::{
-    INNER, LOSS, NODES, OUTER, Recorded, UNIX, collect_run, first_frames, session, spans, thread,
-    values,
+    INNER, LOSS, NODES, OUTER, Recorded, STEP, UNIX, collect_run, first_frames, session, spans,
+    thread, values,
 };
 use super::tables::{CounterRow, NodePath, Tables, column, ids, ints, optional, text};
 
@@ -113,6 +113,7 @@ fn samples_belong_to_their_threads_also_those_that_have_recorded_nothing() {
     let rows = run.read(&SAMPLES).unwrap();
     assert_eq!(ints(&rows, "time_nanos"), [UNIX + 20, UNIX + 120, UNIX + 120]);
     assert_eq!(ints(&rows, "integer"), [100, 100, 100]);
+    assert_eq!(column(&rows, "args_id").null_count(), 0);
     let args = run.read(&ARGS).unwrap();
     let causes = ids(&rows, "args_id").iter().map(|&id| text(&args, "text", id as usize));
     assert!(causes.into_iter().all(|cause| cause == r#"{"cause":"signal"}"#));
@@ -163,6 +164,46 @@ fn values_of_variables_keep_their_types_and_belong_to_their_threads() {
     assert_eq!(ints(&threads, "os_id")[thread].cast_unsigned(), UNKNOWN_OS_ID);
     let strings = run.read(&STRINGS).unwrap();
     assert_eq!(text(&strings, "text", ids(&rows, "file_id")[0] as usize), "outer");
+}
+
+#[test]
+fn a_thread_that_is_observed_before_it_records_is_one_thread() {
+    let variable = Variable {
+        time_nanos: 20,
+        os_id: 1000,
+        thread_name_id: 1,
+        file_id: 1,
+        function_id: 2,
+        line: 7,
+        name_id: 1,
+        type_id: 2,
+        value: MetricValue::Int(3),
+    };
+    let mut frames = first_frames(100);
+    let before_thread = frames.iter().position(|frame| matches!(frame, SpoolFrame::Thread { .. }));
+    frames.insert(before_thread.unwrap(), SpoolFrame::Variables(vec![variable]));
+    let run = collect_run(&Recorded::with_spools(&[&frames]));
+    let threads = run.read(&THREADS).unwrap();
+    assert_eq!((threads.num_rows(), text(&threads, "name", 0).as_str()), (1, "thread 0"));
+}
+
+#[test]
+fn threads_that_had_the_same_id_are_two_whatever_their_numbers() {
+    let run =
+        collect_run(&Recorded::with_frames([u32::MAX / 2, 1].map(|thread| SpoolFrame::Thread {
+            thread,
+            os_id: 77,
+            name: format!("thread {thread}"),
+        })));
+    assert_eq!(run.read(&THREADS).unwrap().num_rows(), 3);
+}
+
+#[test]
+fn steps_are_numbered_from_the_first_to_the_last_of_many() {
+    let steps: Vec<_> = (0..20_000).map(|at| (STEP, 10 * at, 10 * at + 5)).collect();
+    let run = collect_run(&Recorded::with_frames([spans(0, 1, &steps)]));
+    let rows = run.read(&STEPS).unwrap();
+    assert!(ids(&rows, "number").iter().copied().eq(0..20_000));
 }
 
 #[test]
