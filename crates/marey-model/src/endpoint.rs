@@ -261,11 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_request_is_read() {
+        let request = Request::Watch { spec: String::new() };
+        let spec = "a".repeat(MAX_REQUEST_BYTES - request.to_line().len());
+        let request = Request::Watch { spec };
+        assert_eq!(request.to_line().len(), MAX_REQUEST_BYTES);
+        assert_eq!(Request::parse(request.to_line().as_bytes()), Ok(request));
+    }
+
+    #[test]
     fn an_answer_is_read_as_it_was_written_whatever_its_values_contain() {
         let mut facts = Facts::default();
         facts.add("path", "a\tb\\n\n\\");
         facts.add("step", 7);
         facts.add("", "");
+        assert_eq!([facts.get("step"), facts.get("path")], [Some("7"), Some("a\tb\\n\n\\")]);
         for answer in [Ok(facts), Ok(Facts::default()), Err("no\n such".to_owned())] {
             assert_eq!(parse_answer(&format_answer(&answer)), Some(answer));
         }

@@ -317,9 +317,25 @@ mod tests {
             object.object("c", |inner| inner.members("{\"d\":[{}]}"));
             object.member("\"e\"", |text| push_float(f64::NEG_INFINITY, text));
             object.number("f", u64::MAX);
+            object.number("g", 0);
+            object.word("h", "scope");
         });
-        let expected = r#"{"a":1,"b": 2,"c":{"d":[{}]},"\"e\"":"-inf","f":18446744073709551615}"#;
+        let expected = concat!(
+            r#"{"a":1,"b": 2,"c":{"d":[{}]},"\"e\"":"-inf","#,
+            r#""f":18446744073709551615,"g":0,"h":"scope"}"#
+        );
         assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_longest_key_is_written() {
+        let key: &'static str = "k".repeat(MAX_KEY_BYTES).leak();
+        let mut text = Vec::new();
+        object(&mut text, |object| {
+            object.value(key, 1);
+            object.value(key, 2);
+        });
+        assert_eq!(String::from_utf8(text).unwrap(), format!(r#"{{"{key}":1,"{key}":2}}"#));
     }
 
     #[test]

@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn values_of_every_kind_are_found() {
         let object = r#" { "text" : "a\"b\\" , "n":-1.5e3,"yes":true, "none":null,
-            "list":[1,"]",{"n":2}], "object":{"text":"}"},"":"","é\u0041":"\u00e9\ud83d\ude00\/" } "#;
+            "list":[1,"]",{"n":2}], "object":{"text":"}"},"":"","lines":"\b\f\n\r\t.","é\u0041":"\u00e9\ud83d\ude00\/" } "#;
         let cases = [
             ("text", Some("a\"b\\")),
             ("n", Some("-1.5e3")),
@@ -132,6 +132,7 @@ mod tests {
             ("list", Some(r#"[1,"]",{"n":2}]"#)),
             ("object", Some(r#"{"text":"}"}"#)),
             ("", Some("")),
+            ("lines", Some("\u{8}\u{c}\n\r\t.")),
             ("éA", Some("é😀/")),
             ("Text", None),
         ];

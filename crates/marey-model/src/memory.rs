@@ -57,6 +57,7 @@ mod tests {
             assert_eq!(MetricName::parse(&name).aggregation(), Aggregation::Property);
             assert_eq!(parse_reading_name(&name), Some(device));
             let growth = growth_name(memory);
+            assert_eq!(growth, format!("memory_growth {memory} (bytes)"));
             assert_eq!(MetricName::parse(&growth).aggregation(), Aggregation::Inclusive);
             assert_eq!(parse_reading_name(&growth), None);
         }

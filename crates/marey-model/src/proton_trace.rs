@@ -213,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn lanes_of_a_thread_follow_each_other_and_those_of_the_main_thread_come_first() {
+        let titles = [0, 1].map(|lane| [lane_title("", 5, lane), lane_title("worker", 5, lane)]);
+        assert_eq!(titles[0], ["CPU Thread 5", "worker"]);
+        assert_eq!(titles[1], ["CPU Thread 5 (2)", "worker (2)"]);
+        let lanes = [0, 1, u64::MAX];
+        let main = lanes.map(|lane| lane_sort_index(3, true, lane));
+        let first = lanes.map(|lane| lane_sort_index(0, false, lane));
+        let second = lanes.map(|lane| lane_sort_index(1, false, lane));
+        let last = SORT_INDICES_PER_THREAD - 1;
+        assert_eq!(main, [0, 1, last]);
+        assert_eq!(first, main.map(|index| SORT_INDICES_PER_THREAD + index));
+        assert_eq!(second, main.map(|index| 2 * SORT_INDICES_PER_THREAD + index));
+    }
+
+    #[test]
     fn the_title_of_an_event_has_its_metrics() {
         let mut metrics: Metrics<String> = Metrics::default();
         metrics.add("tokens", MetricValue::Int(1));

@@ -448,6 +448,13 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_is_written_as_on_or_off() {
+        for declared in ALL.iter().filter(|declared| declared.kind == SettingKind::Switch) {
+            assert_eq!([0.0, 1.0].map(|value| declared.format(value)), ["off", "on"]);
+        }
+    }
+
+    #[test]
     fn a_value_outside_of_type_or_range_is_refused_by_name() {
         let interval = Setting::CheckpointInterval.declaration();
         assert_eq!(interval.parse(" 0.5 "), Ok(SettingValue::Number(0.5)));

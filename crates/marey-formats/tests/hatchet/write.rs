@@ -81,7 +81,10 @@ fn the_deepest_tree_is_given_back_and_has_bounded_margins() {
     };
     let profile = Profile { nodes: (0..MAX_DEPTH).map(node).collect(), ..Profile::default() };
     round_trip::assert_round_trip(&profile);
-    assert!(encode(&profile, Format::Json).len() < 300 * MAX_DEPTH);
+    let file = String::from_utf8(encode(&profile, Format::Json)).unwrap();
+    assert!(file.len() < 300 * MAX_DEPTH);
+    let margins = file.lines().map(|line| line.len() - line.trim_start().len());
+    assert_eq!(margins.max(), Some(400));
 }
 
 proptest! {

@@ -111,3 +111,67 @@ impl<W: Write> Encoder for Msgpack<W> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what is written, in the shortest and in the longest form.
+    fn forms(write: impl Fn(&mut Msgpack<Vec<u8>>) -> io::Result<()>) -> [Vec<u8>; 2] {
+        [Producer::Export, Producer::Recorder].map(|producer| {
+            let mut encoder = Msgpack::new(Vec::new(), producer);
+            write(&mut encoder).unwrap();
+            encoder.out
+        })
+    }
+
+    fn long(tag: u8, value: i64) -> Vec<u8> {
+        [&[tag][..], &value.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn numbers_have_the_shortest_or_the_longest_form() {
+        for (value, shortest) in [
+            (0, vec![0]),
+            (0x7f, vec![0x7f]),
+            (0x80, vec![0xcc, 0x80]),
+            (0xff, vec![0xcc, 0xff]),
+            (0x100, vec![0xcd, 1, 0]),
+            (0xffff, vec![0xcd, 0xff, 0xff]),
+            (0x1_0000, vec![0xce, 0, 1, 0, 0]),
+            (0xffff_ffff, vec![0xce, 0xff, 0xff, 0xff, 0xff]),
+            (0x1_0000_0000, long(0xcf, 0x1_0000_0000)),
+            (-1, vec![0xff]),
+            (-32, vec![0xe0]),
+            (-33, vec![0xd1, 0xff, 0xdf]),
+            (-0x8000, vec![0xd1, 0x80, 0]),
+            (-0x8001, vec![0xd2, 0xff, 0xff, 0x7f, 0xff]),
+            (-0x8000_0001, long(0xd3, -0x8000_0001)),
+        ] {
+            let longest = match value {
+                0..0x80 => vec![value as u8],
+                0x80.. => long(0xcf, value),
+                _ => long(0xd3, value),
+            };
+            assert_eq!(forms(|encoder| encoder.int(value)), [shortest, longest], "{value}");
+        }
+    }
+
+    #[test]
+    fn lengths_have_the_shortest_or_the_longest_form() {
+        let map = |length| forms(move |encoder| encoder.begin_map(length));
+        let list = |length| forms(move |encoder| encoder.begin_list(length));
+        let text = |length: usize| {
+            forms(move |encoder| encoder.text(&"a".repeat(length)))
+                .map(|text| text[..text.len() - length].to_vec())
+        };
+        assert_eq!((map(15), list(15)), ([vec![0x8f], vec![0x8f]], [vec![0x9f], vec![0x9f]]));
+        assert_eq!(text(31), [vec![0xbf], vec![0xbf]]);
+        assert_eq!(map(16), [vec![0xde, 0, 16], vec![0xdf, 0, 0, 0, 16]]);
+        assert_eq!(list(0xffff), [vec![0xdc, 0xff, 0xff], vec![0xdd, 0, 0, 0xff, 0xff]]);
+        assert_eq!(text(32), [vec![0xda, 0, 32], vec![0xdb, 0, 0, 0, 32]]);
+        assert_eq!(text(0x1_0000), [vec![0xdb, 0, 1, 0, 0], vec![0xdb, 0, 1, 0, 0]]);
+        let mut encoder = Msgpack::new(Vec::new(), Producer::Export);
+        assert!(encoder.begin_list(1 << 32).is_err());
+    }
+}

@@ -89,3 +89,16 @@ pub(super) fn read_samples(fields: &mut Fields<'_>) -> Result<Vec<Sample>, Malfo
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_is_found_by_its_number() {
+        for cause in SampleCause::ALL {
+            assert_eq!(SampleCause::from_number(cause as u8), Some(cause));
+        }
+        assert_eq!(SampleCause::from_number(SampleCause::ALL.len() as u8), None);
+    }
+}

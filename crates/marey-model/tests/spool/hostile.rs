@@ -7,8 +7,8 @@ use std::path::Path;
 use marey_model::context::NodeKind;
 use marey_model::metric::MetricValue;
 use marey_model::spool::{
-    Activity, ActivityKind, ActivityShape, Counter, NodeDef, RecordedValue, Sample, SampleCause,
-    Span, SpoolError, SpoolFrame, SpoolReader, Variable,
+    Activity, ActivityKind, ActivityShape, Collective, CollectiveState, Counter, NodeDef,
+    RecordedValue, Sample, SampleCause, Span, SpoolError, SpoolFrame, SpoolReader, Variable,
 };
 use proptest::prelude::*;
 
@@ -103,6 +103,25 @@ fn variables(file_id: u32, type_id: u32) -> SpoolFrame {
     }])
 }
 
+/// Returns a frame of a collective whose name, group, ranks and type have these ids.
+fn collectives([name_id, group_id, group_ranks_id, dtype_id]: [u32; 4]) -> SpoolFrame {
+    SpoolFrame::Collectives(vec![Collective {
+        name_id,
+        group_id,
+        group_ranks_id: Some(group_ranks_id),
+        group_size: None,
+        sequence: None,
+        dtype_id: Some(dtype_id),
+        in_elements: None,
+        out_elements: None,
+        created_unix_nanos: 0,
+        started_unix_nanos: None,
+        duration_nanos: None,
+        state: CollectiveState::Scheduled,
+        is_p2p: false,
+    }])
+}
+
 #[test]
 fn a_frame_that_contradicts_earlier_frames_is_an_error() {
     let (root, scope) = (node(0, NodeKind::Root, 0), NodeKind::Scope);
@@ -187,6 +206,10 @@ fn a_frame_that_contradicts_earlier_frames_is_an_error() {
         (SpoolFrame::Counters(vec![counter]), "text 2 is not defined"),
         (samples(2, 0), "node 2 of thread 7 is not defined"),
         (samples(0, 2), "text 2 is not defined"),
+        (collectives([2, 0, 0, 0]), "text 2 is not defined"),
+        (collectives([0, 2, 0, 0]), "text 2 is not defined"),
+        (collectives([0, 0, 2, 0]), "text 2 is not defined"),
+        (collectives([0, 0, 0, 2]), "text 2 is not defined"),
         (variables(2, 0), "text 2 is not defined"),
         (variables(0, 2), "text 2 is not defined"),
         (SpoolFrame::Open { thread: 7, spans: vec![(2, 0)] }, "node 2 of thread 7 is not defined"),

@@ -62,6 +62,7 @@ impl Segment {
         segment.frames.push(SpoolFrame::Process(marey_model::profile::Process::default()));
         segment.frames.push(note(RING_RECORDS, records.to_string()));
         segment.frames.push(note(RING_SECONDS, secs.to_string()));
+        segment.frames.push(note("other", "no number".to_owned()));
         let session = |event, time_nanos| SpoolFrame::Session {
             session: 0,
             event,
