@@ -114,6 +114,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_chart_has_a_limit_of_rows() {
+        let limits = Charts::questions().map(|question| question.max_rows);
+        assert_eq!(limits, [MAX_STEPS, MAX_POINTS, MAX_POINTS, MAX_NODES].map(Some));
+    }
+
+    #[test]
     fn a_tree_refers_to_parents_by_row_index() {
         let row = |values: [i64; 3]| values.map(Cell::Int).to_vec();
         let rows = vec![row([7, 5, 2]), row([5, 0, 1]), row([9, 8, 3]), row([6, 7, 3])];

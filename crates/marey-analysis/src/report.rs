@@ -297,4 +297,25 @@ mod tests {
         assert_eq!(answers.missing.len(), 1);
         assert_eq!(answers.missing[0].name, "summary");
     }
+
+    #[test]
+    fn the_rows_of_a_section_are_found_by_its_name() {
+        let mut answers = Answers { remaining: Vec::new().into_iter(), missing: Vec::new() };
+        let sections = &crate::section::ALL[..2];
+        let report = Report {
+            version: REPORT_VERSION,
+            marey: "",
+            path: String::new(),
+            summary: Vec::new(),
+            warnings: Vec::new(),
+            findings: Vec::new(),
+            tables: sections.iter().map(|section| answers.section(section)).collect(),
+            missing: Vec::new(),
+            charts: None,
+        };
+        for section in sections {
+            assert_eq!(report.table(section.name).map(|table| table.title), Some(section.title));
+        }
+        assert!(report.table("unknown").is_none());
+    }
 }

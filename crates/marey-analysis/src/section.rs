@@ -222,6 +222,15 @@ mod tests {
     }
 
     #[test]
+    fn only_the_critical_path_is_asked_whether_anything_but_the_host_binds_it() {
+        for section in ALL {
+            let question = section.question(7, false);
+            assert_eq!(question.probe.is_some(), section.view == "critical_path");
+            assert_eq!(question.max_rows, Some(7));
+        }
+    }
+
+    #[test]
     fn a_column_has_the_description_of_the_view() {
         let view = view::ALL.iter().find(|view| view.name == "step_times").unwrap();
         let steps = Section::find("steps").unwrap();

@@ -210,6 +210,12 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_of_students_t_are_those_of_the_expansion() {
+        // scipy.stats: t.ppf(0.975, 10); the expansion ends with the third power.
+        assert!((student_t(10.0) - (2.228_138_9 - 0.000_167_0)).abs() < 1e-6);
+    }
+
+    #[test]
     fn equal_samples_are_resampled_equally() {
         let mut random = SplitMix64::new(1);
         let (a, b) = (steps(&mut random, 30, 0.0), steps(&mut random, 40, 0.0));

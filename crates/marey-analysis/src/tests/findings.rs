@@ -1,7 +1,8 @@
 //! Tests of the findings that are made from the rows of rules, and of their overlaps.
 
-use crate::ask::{Cell, Rows};
-use crate::finding::{Confidence, Finding, FindingQuestions, Severity};
+use super::sample_run;
+use crate::ask::{Cell, Questions, Rows};
+use crate::finding::{Confidence, Finding, FindingQuestions, Severity, findings};
 use crate::rule::Thresholds;
 use crate::rules;
 
@@ -106,4 +107,11 @@ fn the_questions_of_findings_have_the_names_of_their_rules() {
     let names: Vec<&str> = FindingQuestions::names().collect();
     assert_eq!(names.len(), FindingQuestions::new(&Thresholds::default()).questions.len());
     assert_eq!((names[0], *names.last().unwrap()), (rules::ALL[0].name, "steps of findings"));
+}
+
+#[test]
+fn the_findings_of_a_run_are_those_of_its_rules() {
+    let database = sample_run::with_steps(3);
+    let found = findings(&Questions::new(&database), &Thresholds::default()).unwrap();
+    assert!(found.iter().any(|finding| finding.rule == "gpu_idle"), "{found:?}");
 }

@@ -64,3 +64,11 @@ fn a_run_is_measured_by_step_and_as_a_whole() {
     let kernel = Kernel { name: "gemm".to_owned(), count: 1.0, total_nanos: 2e6 };
     assert_eq!(run.kernels, [kernel]);
 }
+
+#[test]
+fn without_steps_a_share_is_that_of_the_recording() {
+    let database = sample_run::without_steps();
+    let run = RunMeasurements::query(&Questions::new(&database), "run".to_owned()).unwrap();
+    assert_eq!(run.step_nanos, [0.0; 0]);
+    assert_eq!(value(&run, Quantity::GpuBusy, Summary::Percent), Some(40.0));
+}

@@ -68,3 +68,16 @@ pub(crate) fn with_limits(count: u32, limits: Limits) -> Database {
     let (run, _) = run.open(None, Path::new("sample")).unwrap();
     Database::new(Arc::new(run), limits)
 }
+
+/// Returns a run of two kernels that take 2 ms, the second one 6 ms after the first.
+pub(crate) fn without_steps() -> Database {
+    let mut run = Assembler::temporary(&temp_dir());
+    let process = run.add_process(NewProcess { pid: 1, ..NewProcess::default() });
+    let kernel = run.text_id("gemm");
+    for start_nanos in [START_NANOS, START_NANOS + 8 * MS] {
+        let activity = GpuActivity::new(process, ActivityKind::Kernel, kernel, start_nanos, 2 * MS);
+        run.add_gpu_activity(&activity).unwrap();
+    }
+    let (run, _) = run.open(None, Path::new("sample")).unwrap();
+    Database::new(Arc::new(run), Limits::default())
+}

@@ -32,6 +32,15 @@ fn junit_counts_failures_and_skips() {
     let document = junit(&before.name, &after.name, &verdicts());
     std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("junit.xml"), &document).unwrap();
     assert!(document.contains("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""));
+    for line in [
+        "    <properties>",
+        "      <property name=\"before\" value=\"main|`x`\"/>",
+        "    <testcase classname=\"marey.check\" name=\"step_time.p50&gt;+3%\" time=\"0\">",
+        "        <property name=\"judged\" value=\"+10.0 %\"/>",
+        "        <property name=\"outcome\" value=\"inconclusive\"/>",
+    ] {
+        assert!(document.lines().any(|found| found == line), "{line}\n{document}");
+    }
     assert_eq!(exit_code(&verdicts()), 1);
 }
 
