@@ -258,3 +258,18 @@ def test_a_terminal_shows_the_progress_of_an_import() -> None:
     line = shown.rsplit(b"\r", 1)[-1]
     assert b"importing" not in line, "the bar is gone at the end"
     assert run_rows("run.marey", SPANS) == [("outer", 8_000), ("outer/inner", 3_000)]
+
+
+def test_an_export_after_a_command_in_the_process_leaves_signals_to_the_program() -> None:
+    trace(Path("trace.json.gz"))
+    source = """
+        import marey, re, signal
+        from marey import _engine
+        assert _engine.cli_main(["marey", "schema"]) == 0
+        marey.open("trace.json.gz").export("out.collapsed")
+        status = open("/proc/self/status").read()
+        caught = int(re.search("SigCgt:\\\\s*(.*)", status)[1], 16)
+        numbers = (signal.SIGTERM, signal.SIGHUP)
+        print([caught >> (number - 1) & 1 for number in numbers])
+        """
+    assert run_well(source, "-W", "ignore").splitlines()[-1] == "[0, 0]"

@@ -7,7 +7,6 @@ import functools
 import json
 import logging
 import os
-import unittest.mock
 import warnings
 from collections.abc import Iterable
 from operator import itemgetter
@@ -138,18 +137,9 @@ def make_run(*traces: list[Event], folder: Path = Path()) -> marey.run.Run:
 def hta(*paths: Path) -> Any:
     """Returns HTA's analysis of a trace, or of one per rank, with the last step included."""
     analysis = pytest.importorskip("hta.trace_analysis")
-    parse = analysis.Trace.parse_multiple_ranks
-
-    def parse_here(trace: Any, ranks: list[int], _in_processes: bool, profiles: bool) -> None:
-        """Parses without a pool: forked among the threads of other tests, one waited for ever."""
-        parse(trace, ranks, False, profiles)
-
     logging.disable(logging.CRITICAL)
     files = {rank: str(path) for rank, path in enumerate(paths)}
-    with (
-        contextlib.redirect_stdout(None),
-        unittest.mock.patch.object(analysis.Trace, "parse_multiple_ranks", parse_here),
-    ):
+    with contextlib.redirect_stdout(None):
         return analysis.TraceAnalysis(
             trace_files=files, trace_dir=str(paths[0].parent), include_last_profiler_step=True
         )

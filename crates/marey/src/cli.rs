@@ -172,7 +172,7 @@ pub fn viewer(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn finish(run: impl FnOnce(&mut Output) -> Result<(), CommandError>) -> i32 {
-    interrupt::enable();
+    let _handling = interrupt::enable();
     let mut output = Output::new();
     let result = run(&mut output);
     output.finish(result)

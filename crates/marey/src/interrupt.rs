@@ -46,11 +46,26 @@ enum Handling {
     On,
 }
 
-/// Enables signal handling. Only for a process that is this program.
-pub(crate) fn enable() {
+/// Enables signal handling while the value lives. Only for a command line of this program.
+#[must_use]
+pub(crate) fn enable() -> EnabledHandling {
     let mut state = state();
     if state.handling == Handling::Off {
         state.handling = Handling::OnDemand;
+    }
+    EnabledHandling
+}
+
+/// Signal handling on demand. Where the command line was a call of another program, such as Python,
+/// nothing is handled from its end on, unless the command itself has begun to.
+pub(crate) struct EnabledHandling;
+
+impl Drop for EnabledHandling {
+    fn drop(&mut self) {
+        let mut state = state();
+        if state.handling == Handling::OnDemand {
+            state.handling = Handling::Off;
+        }
     }
 }
 
