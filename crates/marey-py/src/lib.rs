@@ -45,8 +45,8 @@ static INTERPRETER: AtomicI64 = AtomicI64::new(NO_INTERPRETER);
 const NO_INTERPRETER: i64 = -1;
 
 /// Raises `ImportError` in any interpreter but the first one that imports the module. Sessions
-/// belong to the process, so the end of any of its interpreters would end them. By then the module
-/// has its items, which are of all interpreters.
+/// belong to the process, so the end of any of its interpreters would end them. The module's
+/// items exist before this check, and all interpreters share them.
 fn require_first_interpreter() -> PyResult<()> {
     // SAFETY: the caller runs in an interpreter.
     let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
