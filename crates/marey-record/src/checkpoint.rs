@@ -164,8 +164,10 @@ extern "C" fn on_sigterm(_signal: libc::c_int) {
     // Only the main thread may be parked, and only outside of events and locks. The thread that
     // writes the files waits for the event that this thread may be in, for files that it may be
     // writing, and for locks that it may hold, so a thread with one of these must go on. A
-    // library's thread must go on too, because it may deliver the devices' records.
-    if is_main_thread() && !local::is_in_event() && !lock::must_not_park() {
+    // library's thread must go on too, because it may deliver the devices' records, and so must a
+    // thread that forks, because it starts the background thread again.
+    let may_park = !WORKER.is_paused() && !local::is_in_event() && !lock::must_not_park();
+    if is_main_thread() && may_park {
         progress::wait_while(|| true);
         die_by_sigterm();
     }

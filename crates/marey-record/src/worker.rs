@@ -101,7 +101,12 @@ impl Worker {
 
     /// Whether requests are received, now or after a fork that is in progress. Async-signal-safe.
     pub(crate) fn is_listening(&self) -> bool {
-        self.is_listening.load(Ordering::SeqCst) || self.is_paused.load(Ordering::SeqCst)
+        self.is_listening.load(Ordering::SeqCst) || self.is_paused()
+    }
+
+    /// Whether a fork has stopped the thread and will start it again. Async-signal-safe.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::SeqCst)
     }
 
     /// Starts the thread if it is not running.
