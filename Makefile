@@ -48,9 +48,10 @@ log = 2>&1 | tee $(STAMPS)/$(1).log
 # Prints the thirty longest tests of the log $(1); the sed script $(2) prints `SECONDS s  TEST`.
 slowest = echo "$(1):"; if [ -e $(STAMPS)/$(1).log ]; then sed -nE '$(2)' $(STAMPS)/$(1).log | sort -rn | sed -n 1,30p; \
     else echo "  no log: run make test-rust and make test-python first"; fi
-# The filter of cargo-nextest for the crates of the changed files; other files are of several.
-changed-crates = $(if $(filter-out crates/%,$?),all(),$(subst $() ,+,$(patsubst %,package(=%),$(sort \
-    $(foreach file,$?,$(word 2,$(subst /, ,$(file))))))))
+# Cargo's selection of the crates of the changed files; other files are of several. Three crates without
+# tests depend on all others: with them Cargo compiles each library as for the whole workspace.
+changed-crates = $(if $(filter-out crates/%,$?),--workspace,$(addprefix --package=,\
+    $(sort $(foreach file,$?,$(word 2,$(subst /, ,$(file))))) marey-engine marey-py marey-capi))
 # Shows the lines of Cargo in the output of pip; if pip fails, the whole output.
 progress = 2>&1 | tee $(STAMPS)/wheel.log \
     | grep --line-buffered -E '^ *(Updating|Downloading|Downloaded|Compiling|Finished) ' \
@@ -284,11 +285,10 @@ $(VENV)/.demo: | $(PY)
 	$(PY) -m pip install torch numpy
 	touch $@
 
-# A change runs the tests of its crate alone: clippy has checked what depends on the crate. All are
-# built, as for `make test`: for one crate Cargo would compile DataFusion with other features.
+# A change runs the tests of its crate alone: clippy has checked what depends on the crate.
 $(STAMPS)/crates: export MAREY_TEST_PYTHON := $(abspath $(PY))
 $(STAMPS)/crates: $(RUST)
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    $(CARGO) nextest run --workspace --no-fail-fast --no-tests pass $(LOCKED) -E '$(changed-crates)'; \
+	    $(CARGO) nextest run $(changed-crates) --no-fail-fast --no-tests pass $(LOCKED); \
 	else $(CARGO) test --workspace $(LOCKED); fi
 	$(stamp)

@@ -74,6 +74,10 @@ def test_building_the_wheel_shows_progress(
     assert build.returncode == exit_code
 
 
+# `make check` tests a changed crate together with these, which have no tests.
+COMPANIONS = ("--package=marey-capi", "--package=marey-engine", "--package=marey-py")
+
+
 def test_check_repeats_only_what_a_change_affects(tmp_path: Path) -> None:
     shutil.copy(MAKEFILE, tmp_path)
     inputs = (*INPUTS, "Cargo.lock", "rustfmt.toml", ".cargo/config.toml", "tests/requirements.txt")
@@ -99,22 +103,35 @@ def test_check_repeats_only_what_a_change_affects(tmp_path: Path) -> None:
         subprocess.run([*command, f"CARGO={cargo}", "check"], check=True, timeout=60)
         return log.read_text().splitlines()
 
-    def tested(started: list[str]) -> list[str]:
-        """Returns the filters of the tests that are run."""
-        tests = [line for line in started if line.startswith("nextest run")]
-        return [line.split(" -E ")[1] for line in tests]
+    def tested(started: list[str]) -> set[str]:
+        """Returns the crates whose tests are run, as Cargo's options."""
+        [tests] = [line for line in started if line.startswith("nextest run")]
+        return {option for option in tests.split() if option.startswith(("--package", "--work"))}
 
     started = check()
     assert any(line.startswith("clippy --workspace") for line in started)
-    assert tested(started) == ["all()"]
+    assert tested(started) == {"--workspace"}
     assert check() == []
 
     sources[1].touch()
     started = check()
     assert any(line.startswith("clippy --workspace") for line in started)
-    assert tested(started) == ["package(=second)"]
+    assert tested(started) == {"--package=second", *COMPANIONS}
     assert not any("mypy" in line for line in started)
 
     for source in sources:
         source.touch()
-    assert tested(check()) == ["package(=first)+package(=second)"]
+    assert tested(check()) == {"--package=first", "--package=second", *COMPANIONS}
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
+def test_check_compiles_no_library_again_with_other_features() -> None:
+    assert features(*COMPANIONS) <= features("--workspace")
+
+
+def features(*selection: str) -> set[str]:
+    """Returns what Cargo compiles for a selection of crates: each package with its features."""
+    options = ("--locked", "--edges=normal,build,dev", "--prefix=none", "--format={p} {f}")
+    command = ["cargo", "tree", *selection, *options]
+    tree = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return {line.removesuffix(" (*)") for line in tree.stdout.splitlines()}
