@@ -26,6 +26,10 @@ EXAMPLES = ROOT / "examples" / "cpp"
 EXTRA_OPTIONS = shlex.split(os.environ.get("MAREY_TEST_CXXFLAGS", ""))
 ONLY_COMPILER = os.environ.get("MAREY_TEST_CXX")
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
+# The results of earlier runs, which `.ci/run` keeps.
+CCACHE = ("ccache",) if shutil.which("ccache") is not None else ()
+# Clang warns of options for the linker.
+COMPILE = ("-c", "-Wno-unused-command-line-argument")
 DEADLINE_SECS = 120
 
 
@@ -34,6 +38,12 @@ def newest(compiler: str) -> str | None:
     """Returns the newest installed version of a compiler, such as `clang++`."""
     versions = [f"{compiler}-{version}" for version in range(30, 8, -1)]
     return next((name for name in (compiler, *versions) if shutil.which(name)), None)
+
+
+def complete(*command: str | Path) -> None:
+    """Runs a compiler that must succeed."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def compile_program(
@@ -50,11 +60,14 @@ def compile_program(
     name = newest(ONLY_COMPILER or compiler)
     if name is None:
         pytest.skip(f"there is no {ONLY_COMPILER or compiler} here")
-    command = [name, f"-std={standard}", *STRICT, f"-I{HEADERS}", *map(str, sources), *options]
-    if "-fsyntax-only" not in options:  # no output, and no libraries
-        command += [*EXTRA_OPTIONS, "-o", str(output), "-pthread", "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    flags = (f"-std={standard}", *STRICT, f"-I{HEADERS}", "-pthread", *EXTRA_OPTIONS)
+    if "-fsyntax-only" in options:
+        complete(name, *flags, *sources, *options)
+        return output
+    objects = [output.with_name(f"{output.name}-{source.stem}.o") for source in sources]
+    for source, compiled in zip(sources, objects, strict=True):
+        complete(*CCACHE, name, *flags, *COMPILE, source, *options, "-o", compiled)
+    complete(name, *flags, *objects, *options, "-o", output, "-ldl")
     return output
 
 
