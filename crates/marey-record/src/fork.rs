@@ -5,6 +5,7 @@ use crate::checkpoint;
 use crate::device;
 use crate::endpoint;
 use crate::environment;
+use crate::error::Error;
 use crate::lock::{lock, try_lock};
 use crate::names;
 use crate::perf;
@@ -202,9 +203,11 @@ extern "C" fn after_in_child() {
 extern "C" fn at_exit() {
     device::begin_process_exit();
     for id in recorder::live_sessions() {
-        if let Err(error) = recorder::finalize(id, None) {
+        match recorder::finalize(id, None) {
+            // Another thread has ended the session, such as the one that handles SIGTERM.
+            Ok(_) | Err(Error::UnknownSession(_)) => {}
             // Standard error may be closed at process exit.
-            drop(writeln!(std::io::stderr(), "marey: error: {error}"));
+            Err(error) => drop(writeln!(std::io::stderr(), "marey: error: {error}")),
         }
     }
     // A daemon thread of Python may still be writing.
