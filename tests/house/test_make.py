@@ -131,13 +131,7 @@ def test_check_compiles_no_library_again_with_other_features() -> None:
 
 def features(*selection: str) -> set[str]:
     """Returns what Cargo compiles for a selection of crates: each package with its features."""
-    options = (
-        "--locked",
-        "--offline",
-        "--edges=normal,build,dev",
-        "--prefix=none",
-        "--format={p} {f}",
-    )
-    command = ["cargo", "tree", *selection, *options]
+    command = ["cargo", "tree", "--locked", "--offline", *selection]
+    command += ["--edges=normal,build,dev", "--prefix=none", "--format={p} {f}"]
     tree = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return {line.removesuffix(" (*)") for line in tree.stdout.splitlines()}

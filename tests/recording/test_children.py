@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import textwrap
 from pathlib import Path
@@ -197,6 +198,26 @@ def test_checkpoints_go_on_after_a_fork() -> None:
         """
     run_well(source, MAREY_CHECKPOINT_SECS="0.01")
     assert len(profile_names()) == 2
+
+
+def test_sigterm_at_the_end_of_a_fork_writes_the_file_and_ends_the_process() -> None:
+    # The hook runs before the parent's background threads are started again.
+    source = """
+        import os, signal
+        os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
+        import marey
+        marey.start("x")
+        with marey.scope("done"):
+            pass
+        if os.fork() == 0:
+            os._exit(0)
+        signal.pause()
+        """
+    done = run_program(source, MAREY_CHECKPOINT_SECS="0")
+    assert (done.exit_code, done.stderr) == (-signal.SIGTERM, "")
+    root = tree("x.hatchet")
+    assert root["marey"]["process"]["complete"] is True
+    assert counts(root) == {"done": 1}
 
 
 # How a program forks without Python's hooks, and between forks of which these know.

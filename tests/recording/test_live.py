@@ -147,24 +147,6 @@ def test_sigterm_writes_the_file_and_ends_the_process(waiting: str) -> None:
     assert counts(root)["in scope/done"] == 1
 
 
-def test_sigterm_at_the_end_of_a_fork_writes_the_file_and_ends_the_process() -> None:
-    # The hook runs before the parent's background threads are started again.
-    source = """
-        import os, signal
-        os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
-        import marey
-        marey.start("x")
-        with marey.scope("done"):
-            pass
-        if os.fork() == 0:
-            os._exit(0)
-        signal.pause()
-        """
-    done = run_program(source, **NO_CHECKPOINTS)
-    assert (done.exit_code, done.stderr) == (-signal.SIGTERM, "")
-    assert counts(complete("x.hatchet")) == {"done": 1}
-
-
 def test_a_program_keeps_its_own_sigterm_handler() -> None:
     handler = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))"
     for source in (
