@@ -13,7 +13,7 @@ pub fn limits(memory_bytes: Option<usize>, threads: Option<usize>) -> Result<Lim
         Some(bytes) => bytes,
         None => memory_limit_from_environment()?.unwrap_or(default.memory_bytes),
     };
-    Ok(Limits { memory_bytes, threads: threads.unwrap_or(default.threads) })
+    Ok(Limits { memory_bytes, threads: threads.unwrap_or(default.threads), ..default })
 }
 
 #[expect(clippy::disallowed_methods, reason = "the process is our own, or Python holds the GIL")]

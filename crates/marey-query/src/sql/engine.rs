@@ -28,7 +28,7 @@ use super::names::SqlNames;
 use super::spill::SpillFiles;
 use super::store::RunStore;
 use super::table::empty_plan;
-use super::{Limits, SqlError, function, rule};
+use super::{Limits, SqlError, function, physical, rule};
 
 /// Stack size of the threads. Plans are walked recursively, and the longest permitted query must
 /// fit.
@@ -147,7 +147,7 @@ fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     rules.extend(Optimizer::new().rules);
     // The session has all functions of SQL, but no file formats: those are 3 MB of code, and a
     // query reads only the run.
-    let state = SessionStateBuilder::new()
+    let mut builder = SessionStateBuilder::new()
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
@@ -156,9 +156,11 @@ fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
         .with_table_function_list(SessionStateDefaults::default_table_functions())
         .with_optimizer_rules(rules)
         .with_config(session_config(run, limits))
-        .with_runtime_env(runtime_environment(run, limits)?)
-        .build();
-    let session = SessionContext::new_with_state(state);
+        .with_runtime_env(runtime_environment(run, limits)?);
+    if is_small_run(run, limits) {
+        builder = builder.with_physical_optimizer_rules(physical::small_run_rules());
+    }
+    let session = SessionContext::new_with_state(builder.build());
     let pool = Arc::clone(&session.runtime_env().memory_pool);
     function::register(&session, &Arc::new(Lookups::new(Arc::clone(run), pool)));
     // The session owns the catalogue, so a strong reference back would be a cycle.
@@ -168,15 +170,11 @@ fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
     Ok(session)
 }
 
-/// Number of rows below which one thread scans a run faster than several threads that exchange
-/// rows.
-const SMALL_RUN_ROWS: u64 = 500_000;
-
 /// Whether several concurrent queries with one thread each are faster than one query at a time with
 /// all threads.
-pub(super) fn is_small_run(run: &Run) -> bool {
+pub(super) fn is_small_run(run: &Run, limits: Limits) -> bool {
     let parts = stored::ALL.iter().flat_map(|table| run.parts(table));
-    parts.map(Part::row_count).sum::<u64>() < SMALL_RUN_ROWS
+    parts.map(Part::row_count).sum::<u64>() < limits.small_run_rows
 }
 
 fn session_config(run: &Run, limits: Limits) -> SessionConfig {
@@ -184,7 +182,7 @@ fn session_config(run: &Run, limits: Limits) -> SessionConfig {
         .with_default_catalog_and_schema(CATALOGUE, MAIN_SCHEMA)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(false) // marey has its own, with descriptions
-        .with_target_partitions(if is_small_run(run) { 1 } else { limits.threads });
+        .with_target_partitions(if is_small_run(run, limits) { 1 } else { limits.threads });
     let options = config.options_mut();
     options.sql_parser.collect_spans = false;
     // Round-robin repartitioning would spread sorted rows over threads to compute the columns above

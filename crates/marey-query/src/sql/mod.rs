@@ -15,7 +15,9 @@ mod information;
 mod lookup;
 mod memory;
 mod names;
+mod operators;
 mod paths;
+mod physical;
 mod rule;
 mod shared;
 mod spill;
@@ -49,12 +51,15 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Number of compute threads, at least one.
     pub threads: usize,
+    /// Number of rows of a run below which each query has one thread: it scans them faster than
+    /// several threads that exchange rows.
+    pub small_run_rows: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { memory_bytes: 2 << 30, threads }
+        Self { memory_bytes: 2 << 30, threads, small_run_rows: 500_000 }
     }
 }
 
@@ -105,7 +110,7 @@ impl Database {
     /// Returns the number of concurrent queries that is fastest. For a small run it is one per
     /// thread. For any other run it is one, which then uses all threads and all memory.
     pub fn queries_at_once(&self) -> usize {
-        if engine::is_small_run(&self.run) { self.limits.threads.max(1) } else { 1 }
+        if engine::is_small_run(&self.run, self.limits) { self.limits.threads.max(1) } else { 1 }
     }
 
     /// Returns the views that several of these queries use and whose rows are worth keeping, in

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
@@ -21,21 +20,21 @@ use datafusion::physical_plan::joins::{
 };
 
 use super::answer::Canceller;
+use super::operators::replace_operators;
 
 /// Returns the plan, changed so that it stops within a batch or two after it is cancelled.
 pub(super) fn make_cancellable(
     plan: Arc<dyn ExecutionPlan>,
     canceller: &Canceller,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let make_cooperative = |plan: Arc<dyn ExecutionPlan>| {
-        let plan = guard_join(plan, canceller)?;
-        Ok(if may_multiply(&*plan) {
-            Transformed::yes(Arc::new(CooperativeExec::new(plan)) as _)
+    replace_operators(plan, &|operator| {
+        let operator = guard_join(operator, canceller)?;
+        Ok(if may_multiply(&*operator) {
+            Arc::new(CooperativeExec::new(operator))
         } else {
-            Transformed::yes(plan)
+            operator
         })
-    };
-    plan.transform_up(make_cooperative).map(|plan| plan.data)
+    })
 }
 
 /// Whether an operator may produce many batches from one input batch without yielding.

@@ -5,35 +5,34 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
 use super::distinct_buffers::DistinctBuffers;
+use super::operators::{replace_inputs, replace_operators};
 
 /// Most bytes per row that a function over whole partitions computes. `self_nanos` needs the most.
 const COMPUTED_BYTES_PER_ROW: usize = 64;
 
 /// Returns the plan with window operators that respect the memory limit.
 pub(super) fn limit_memory(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let count_input = |plan: Arc<dyn ExecutionPlan>| {
-        let needs_whole_partitions = plan.downcast_ref::<WindowAggExec>().is_some();
-        if !needs_whole_partitions && plan.downcast_ref::<BoundedWindowAggExec>().is_none() {
-            return Ok(Transformed::no(plan));
+    replace_operators(plan, &|operator| {
+        let needs_whole_partitions = operator.downcast_ref::<WindowAggExec>().is_some();
+        if !needs_whole_partitions && operator.downcast_ref::<BoundedWindowAggExec>().is_none() {
+            return Ok(operator);
         }
-        let input = Arc::clone(plan.children()[0]);
+        let input = Arc::clone(operator.children()[0]);
         let input = Arc::new(CountedInput { input, needs_whole_partitions });
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        plan.replace_children(vec![input], options).map(Transformed::yes)
-    };
-    plan.transform_up(count_input).map(|plan| plan.data)
+        replace_inputs(operator, vec![input], ChildrenPropertiesMode::Keep)
+    })
 }
 
 /// An operator that passes on the rows of its input, and accounts for each of them until the window

@@ -156,7 +156,7 @@ fn an_answer_outlives_its_database() {
 fn an_error_about_memory_states_the_limit() {
     let run = TestRun::new();
     let opened = Run::open(run.folder.path()).unwrap();
-    let limits = Limits { memory_bytes: 16 << 20, threads: 0 };
+    let limits = Limits { memory_bytes: 16 << 20, threads: 0, ..Limits::default() };
     let database = Database::new(Arc::new(opened), limits);
     let joined = "SELECT count(*) FROM generate_series(1, 5000000) AS a (value) \
         JOIN generate_series(1, 5000000) AS b (value) ON a.value = b.value";

@@ -8,6 +8,7 @@ mod functions;
 mod imported;
 mod information;
 mod limits;
+mod planning;
 mod rules;
 mod run;
 mod views;

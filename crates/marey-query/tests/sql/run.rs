@@ -79,8 +79,14 @@ impl TestRun {
     }
 
     fn open(run: Run, folder: TempDir, memory_bytes: usize) -> Self {
-        let limits = Limits { memory_bytes, threads: 2 };
+        let limits = Limits { memory_bytes, threads: 2, ..Limits::default() };
         Self { database: Database::new(Arc::new(run), limits), folder }
+    }
+
+    /// The same run with queries planned as for a large one.
+    pub(crate) fn planned_as_large(&self) -> Database {
+        let limits = Limits { threads: 2, small_run_rows: 0, ..Limits::default() };
+        Database::new(Arc::new(Run::open(self.folder.path()).unwrap()), limits)
     }
 
     /// The rows of an answer as lines, with ` | ` between columns.

@@ -1,0 +1,105 @@
+//! The physical optimizer rules for small runs, whose queries have one thread each. Planning takes
+//! most of the time of these queries, so rules that pay only with many rows are left out, and those
+//! for several threads.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::Distribution;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
+use datafusion::physical_optimizer::combine_partial_final_agg::CombinePartialFinalAggregate;
+use datafusion::physical_optimizer::ensure_coop::EnsureCooperative;
+use datafusion::physical_optimizer::ensure_requirements::enforce_sorting::{
+    PlanWithCorrespondingSort, ensure_sorting,
+};
+use datafusion::physical_optimizer::join_selection::JoinSelection;
+use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
+use datafusion::physical_optimizer::output_requirements::OutputRequirements;
+use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use super::operators::replace_inputs;
+
+/// Returns the rules in the order of `DataFusion`'s own, except that aggregations in two steps are
+/// combined first, because the rules after it then have fewer operators to look at.
+pub(super) fn small_run_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    vec![
+        Arc::new(OutputRequirements::new_add_mode()),
+        Arc::new(AggregateStatistics::new()),
+        Arc::new(CombinePartialFinalAggregate::new()),
+        Arc::new(JoinSelection::new()),
+        Arc::new(MergePartitions),
+        Arc::new(EnsureSorting),
+        Arc::new(OutputRequirements::new_remove_mode()),
+        Arc::new(LimitPushdown::new()),
+        Arc::new(EnsureCooperative::new()),
+        Arc::new(SanityCheckPlan::new()),
+    ]
+}
+
+/// Merges the partitions of inputs, above an operator that needs them in one or distributed by a
+/// key. With one thread, only unions have more than one partition.
+#[derive(Debug)]
+struct MergePartitions;
+
+impl PhysicalOptimizerRule for MergePartitions {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|operator| merge_input_partitions(operator).map(Transformed::yes)).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "merge_partitions"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn merge_input_partitions(operator: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let requirements = operator.input_distribution_requirements().into_per_child();
+    let inputs = operator.children().into_iter().zip(requirements);
+    let merged = inputs.map(|(input, requirement)| -> Arc<dyn ExecutionPlan> {
+        let is_satisfied = matches!(requirement, Distribution::UnspecifiedDistribution)
+            || input.output_partitioning().partition_count() == 1;
+        if is_satisfied {
+            Arc::clone(input)
+        } else {
+            Arc::new(CoalescePartitionsExec::new(Arc::clone(input)))
+        }
+    });
+    let merged = merged.collect();
+    replace_inputs(operator, merged, ChildrenPropertiesMode::Recompute)
+}
+
+/// Adds the sorts that operators need, and removes those that the rows do not need.
+#[derive(Debug)]
+struct EnsureSorting;
+
+impl PhysicalOptimizerRule for EnsureSorting {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = PlanWithCorrespondingSort::new_default(plan);
+        plan.transform_up(ensure_sorting).data().map(|sorted| sorted.plan)
+    }
+
+    fn name(&self) -> &'static str {
+        "ensure_sorting"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
