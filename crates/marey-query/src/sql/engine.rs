@@ -192,10 +192,6 @@ fn session_config(run: &Run, limits: Limits) -> SessionConfig {
     // In measurements, filtering rows while decoding cost more than it saved, except for a top-N
     // query with one key.
     options.execution.parquet.pushdown_filters = false;
-    // The check compares the schemas of two plans. A union drops the descriptions of columns, which
-    // are field metadata, in one of them. The check takes this for a difference in type and rejects
-    // sums over such columns.
-    options.execution.skip_physical_aggregate_schema_check = true;
     // A third pass changed no plan of a report, but took a tenth of the planning time.
     options.optimizer.max_passes = 2;
     // A sort reserves memory to merge its spills. The reservation must fit into the limit as well.

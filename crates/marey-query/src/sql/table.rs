@@ -47,12 +47,15 @@ pub(super) fn empty_plan(schema: &SchemaRef) -> Result<LogicalPlan> {
 }
 
 /// Returns the declared schema with strings as string views, which lookups of names can gather
-/// without copying.
+/// without copying. It lacks the descriptions of columns, which plans would copy in each operator.
 pub(super) fn sql_schema(table: &Table) -> SchemaRef {
     let stored_schema = marey_store::arrow_schema(table);
-    let fields = stored_schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Utf8 => Arc::new(Field::clone(field).with_data_type(DataType::Utf8View)),
-        _ => Arc::clone(field),
+    let fields = stored_schema.fields().iter().map(|field| {
+        let data_type = match field.data_type() {
+            DataType::Utf8 => DataType::Utf8View,
+            other => other.clone(),
+        };
+        Field::new(field.name(), data_type, field.is_nullable())
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
