@@ -80,31 +80,25 @@ FROM (
             thread_id,
             cause,
             is_gap,
-            CASE WHEN thread_id IS NULL THEN gap_nanos WHEN open > 0 THEN next_nanos - time_nanos END AS idle_nanos,
-            max(number * 4294967296 + context_id) OVER (
-                PARTITION BY process_id, device, thread_id ORDER BY number
-                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-            ) % 4294967296 AS context_id
+            CASE WHEN thread_id IS NULL THEN gap_nanos WHEN is_open THEN next_nanos - time_nanos END AS idle_nanos,
+            coalesce(context_id, earlier_context_id) AS context_id
         FROM (
             SELECT
                 *,
-                CAST(row_number() OVER (PARTITION BY process_id, device, thread_id ORDER BY time_nanos, turn) AS BIGINT) AS number,
-                lead(time_nanos) OVER (PARTITION BY process_id, device, thread_id ORDER BY time_nanos, turn) AS next_nanos,
-                sum(sign) OVER (
-                    PARTITION BY process_id, device, thread_id ORDER BY time_nanos, turn
-                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-                ) AS open
+                lag(context_id) IGNORE NULLS OVER turns AS earlier_context_id,
+                lead(time_nanos) OVER turns AS next_nanos,
+                coalesce(is_gap, lag(is_gap) IGNORE NULLS OVER turns) AS is_open
             FROM (
-                -- The moments at which a thread enters and leaves spans, and at which gaps that it causes begin (1)
-                -- and end (-1). Other gaps have no thread; their length is at their beginning.
+                -- The moments at which a thread enters and leaves spans, and at which gaps that it causes begin
+                -- and end. The gaps of a device do not overlap. Those without a thread have their length at
+                -- their beginning.
                 SELECT
                     process_id,
                     device,
                     thread_id,
                     CASE WHEN side > 0 THEN start_nanos ELSE end_nanos END AS time_nanos,
-                    4294967296 AS turn,
+                    4294967296 + side AS turn,
                     NULL AS context_id,
-                    CASE WHEN thread_id IS NOT NULL THEN side ELSE 0 END AS sign,
                     side > 0 AS is_gap,
                     CASE WHEN thread_id IS NULL AND side > 0 THEN end_nanos - start_nanos END AS gap_nanos,
                     cause
@@ -117,8 +111,7 @@ FROM (
                     CASE WHEN side > 0 THEN start_nanos ELSE start_nanos + duration_nanos END AS time_nanos,
                     side * CAST(depth AS BIGINT) AS turn,
                     CASE WHEN side > 0 THEN context_id ELSE parent_id END AS context_id,
-                    0 AS sign,
-                    false AS is_gap,
+                    NULL AS is_gap,
                     NULL AS gap_nanos,
                     'host wait' AS cause
                 FROM (
@@ -136,7 +129,8 @@ FROM (
                     JOIN raw.contexts AS c ON c.id = s.context_id
                     WHERE s.duration_nanos > 0
                 )
-            ) AS turns
+            )
+            WINDOW turns AS (PARTITION BY process_id, device, thread_id ORDER BY time_nanos, turn)
         )
     ) AS segments
     WHERE idle_nanos > 0

@@ -64,25 +64,14 @@ turns AS (
     FROM moments
 ),
 hosts AS (
-    SELECT
-        thread_id,
-        time_nanos,
-        newest % 4294967296 AS context_id
+    SELECT thread_id, time_nanos, newest AS context_id
     FROM (
         SELECT
             thread_id,
             time_nanos,
             context_id,
-            max(number * 4294967296 + context_id) OVER (
-                PARTITION BY thread_id ORDER BY number
-                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-            ) AS newest
-        FROM (
-            SELECT
-                *,
-                CAST(row_number() OVER (PARTITION BY thread_id ORDER BY time_nanos, turn) AS BIGINT) AS number
-            FROM turns
-        )
+            lag(context_id) IGNORE NULLS OVER (PARTITION BY thread_id ORDER BY time_nanos, turn) AS newest
+        FROM turns
     )
     WHERE context_id IS NULL
 )
