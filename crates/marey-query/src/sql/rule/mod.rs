@@ -10,19 +10,30 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, LogicalPlan, expr::ScalarFunction};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 
 use super::function::args::ArgsFunction;
 use super::function::lookup::LookupFunction;
 
-/// The optimizer rules of marey. They run before `DataFusion`'s rules, which remove redundant
-/// columns and projections.
+/// Returns the optimizer rules: those of marey, then those of `DataFusion`, which remove redundant
+/// columns and projections. Filters that `DataFusion` moves below projections are looked at again.
 pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    vec![
-        Arc::new(Rule { name: "filter_by_ids", rewrite: filter::filter_by_ids }),
+    let filter_by_ids: Arc<dyn OptimizerRule + Send + Sync> =
+        Arc::new(Rule { name: "filter_by_ids", rewrite: filter::filter_by_ids });
+    let mut rules = vec![
+        Arc::clone(&filter_by_ids),
         Arc::new(Rule { name: "group_by_ids", rewrite: group::group_by_ids }),
         Arc::new(Rule { name: "sort_ids", rewrite: sort::sort_below_lookups }),
-    ]
+    ];
+    for rule in Optimizer::new().rules {
+        let moves_filters = rule.name() == PushDownFilter::new().name();
+        rules.push(rule);
+        if moves_filters {
+            rules.push(Arc::clone(&filter_by_ids));
+        }
+    }
+    rules
 }
 
 #[derive(Debug)]
