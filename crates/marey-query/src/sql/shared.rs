@@ -7,8 +7,16 @@ use marey_store::{Part, Run};
 use super::views::{INTERNAL_VIEWS, definition};
 
 /// The shareable views, each after the views that it uses itself.
-const SHAREABLE_VIEWS: [&str; 6] =
-    ["step_summary", "rank_arrivals", "gpu_time", "gpu_time_by_step", "step_times", "device_idle"];
+const SHAREABLE_VIEWS: [&str; 8] = [
+    "step_summary",
+    "rank_arrivals",
+    "gpu_time",
+    "gpu_time_by_step",
+    "step_times",
+    "device_idle",
+    "kernel_occupancy",
+    "context_modules",
+];
 
 /// The views among these that have rows for each step.
 const PER_STEP_VIEWS: [&str; 2] = ["gpu_time_by_step", "step_times"];
