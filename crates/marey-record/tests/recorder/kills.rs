@@ -7,18 +7,18 @@ use marey_record::{NodeKind, api};
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
-/// Ten rounds of processes that live for more than a second: 15 s. Fewer kills would hit fewer points
+/// Five rounds of processes that live for more than a second: 8 s. Fewer kills would hit fewer points
 /// between two writes.
 const KILLS: u64 = 200;
 /// The number of concurrent processes.
-const CONCURRENT: u64 = 20;
+const CONCURRENT: u64 = 40;
 const MAX_LOSS: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["one", "two", "three"];
 /// The number of scopes between two reports of a process.
 const SCOPES_PER_REPORT: usize = 1000;
 /// The pause after a report. Without it the processes keep every core busy, and a thread that writes
 /// may wait for one longer than `MAX_LOSS`.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// Enters scopes, and prints their number on request and after each step.
 fn record_until_killed() {
@@ -38,7 +38,7 @@ fn record_until_killed() {
 /// Lets a process run for a while and kills it somewhere in a step. Returns how many scopes it had
 /// exited a second before.
 fn run_and_kill(subprocess: &Subprocess, fixture: &Fixture, number: u64) -> usize {
-    // With twenty of these processes logs wait long to be drained: the buffer is large enough.
+    // With so many processes logs wait long to be drained: the buffer is large enough.
     let buffer = [("MAREY_TRACE_BUFFER_BYTES", "67108864")];
     let mut child = subprocess.spawn(&format!("{number}"), fixture, &buffer);
     let mut out = wait_until_ready(&mut child);
