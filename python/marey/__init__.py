@@ -13,7 +13,6 @@ The names here are those of Triton's Proton, so `import marey as proton` is a dr
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
 # There an object's header has another layout, so the libraries would crash.
 if "t" in sys.abiflags:
@@ -38,7 +37,10 @@ from .profile import DEFAULT_PROFILE_NAME, activate, deactivate, finalize, profi
 from .scope import cpu_timed_scope, enter_scope, exit_scope, scope
 from .state import enter_state, exit_state, metadata_state, state
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from . import (
         comparison,
         graph,

@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import NoReturn
 
 from marey import _build_options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main() -> None:

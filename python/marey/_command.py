@@ -6,9 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from ._names import ENV_MAREY, ENV_TORCH_PROFILING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # Isolated from the program's directory and environment, but with the same marey.
 _PROGRAM = """\

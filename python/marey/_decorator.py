@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar, cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_coroutine_function(func: Callable[..., Any]) -> bool:
@@ -43,11 +46,11 @@ def wrap_each(make_manager: Callable[[], AbstractContextManager[Any]], func: F) 
             with make_manager():
                 return await func(*args, **kwargs)
 
-        return cast(F, wrapped_coroutine)
+        return wrapped_coroutine  # type: ignore[return-value]
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         with make_manager():
             return func(*args, **kwargs)
 
-    return cast(F, wrapped)
+    return wrapped  # type: ignore[return-value]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 # Names of context nodes, and of a metric, with a special meaning.
 ROOT_NAME: Final = "ROOT"

@@ -8,10 +8,10 @@ import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from . import _collect, _native, _process_exit
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .hooks import HookManager
 

@@ -7,9 +7,11 @@ phase no longer changes, can be read and cleared, and is written to its own file
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import _native, _session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["advance_phase", "clear", "get", "get_msgpack", "is_phase_complete"]
 

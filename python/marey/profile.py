@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _native, _nvtx, _session
 from ._decorator import wrap_each
@@ -13,14 +12,16 @@ from ._flags import flags, is_disabled, is_proton_disabled
 from ._warning import warn
 from .errors import BackendUnavailable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Literal, overload
+
+    from ._decorator import F
     from .hooks import Hook
     from .mode import BaseMode
 
 DEFAULT_PROFILE_NAME = "proton"
 """Name of a profile whose session has no name; the same as in Proton."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def start(
@@ -236,21 +237,22 @@ def finalize(session: int | None = None, output_format: str | None = "") -> None
         manager.unregister(session)
 
 
-@overload
-def profile(func: F) -> F: ...
+if TYPE_CHECKING:
 
+    @overload
+    def profile(func: F) -> F: ...
 
-@overload
-def profile(
-    func: str | None = None,
-    *,
-    name: str | None = None,
-    context: str = "shadow",
-    data: str = "tree",
-    backend: str | None = None,
-    mode: str | BaseMode | None = None,
-    hook: str | Hook | None = None,
-) -> _Profile: ...
+    @overload
+    def profile(
+        func: str | None = None,
+        *,
+        name: str | None = None,
+        context: str = "shadow",
+        data: str = "tree",
+        backend: str | None = None,
+        mode: str | BaseMode | None = None,
+        hook: str | Hook | None = None,
+    ) -> _Profile: ...
 
 
 def profile(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from . import _native
 from ._decorator import wrap_each
 from ._native import scope
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._decorator import F
+
 __all__ = ["MetricValue", "cpu_timed_scope", "enter_scope", "exit_scope", "scope"]
 
 MetricValue = int | float | str | Sequence[int] | Sequence[float]
 """A user metric: a number, a vector of numbers, or a string. A string is always a property."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _CPU_TIME = "cpu_time"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 from . import _native
 from ._decorator import wrap
 from ._names import METADATA_STATE, METADATA_STATE_PREFIX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._decorator import F
 
 __all__ = [
     "COMPUTE_METADATA_SCOPE_NAME",
@@ -21,8 +22,6 @@ __all__ = [
 # Proton's names for the state in which kernels run only to compute launch metadata.
 COMPUTE_METADATA_SCOPE_NAME = METADATA_STATE
 COMPUTE_METADATA_SCOPE_PREFIX = METADATA_STATE_PREFIX
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class state:

@@ -11,7 +11,9 @@ const HEAD: &str = "\
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 ";
 
 /// Returns the content of `python/marey/_names.py`.
