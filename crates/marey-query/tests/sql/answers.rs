@@ -169,14 +169,14 @@ fn an_error_about_memory_states_the_limit() {
 /// The values take twice the memory, which takes some seconds without optimisation.
 #[test]
 fn sorts_and_groups_spill_to_files_beyond_their_memory() {
-    let run = TestRun::with_memory(16 << 20);
-    let sorted = "SELECT value FROM generate_series(1, 4000000) ORDER BY -(value * 7919 % 4000037)";
+    let run = TestRun::with_memory(8 << 20);
+    let sorted = "SELECT value FROM generate_series(1, 2000000) ORDER BY -(value * 7919 % 2000003)";
     let values: Vec<i64> = run.rows(sorted).iter().map(|row| row.parse().unwrap()).collect();
-    assert_eq!(values.len(), 4_000_000);
-    assert!(values.is_sorted_by_key(|value| -(value * 7919 % 4_000_037)));
-    let grouped = "SELECT count(*), sum(times) FROM (SELECT value * 7919 % 500009 AS value, \
-        count(*) AS times FROM generate_series(1, 1000000) GROUP BY 1)";
-    assert_eq!(run.rows(grouped), ["500009 | 1000000"]);
+    assert_eq!(values.len(), 2_000_000);
+    assert!(values.is_sorted_by_key(|value| -(value * 7919 % 2_000_003)));
+    let grouped = "SELECT count(*), sum(times) FROM (SELECT value * 7919 % 250007 AS value, \
+        count(*) AS times FROM generate_series(1, 500000) GROUP BY 1)";
+    assert_eq!(run.rows(grouped), ["250007 | 500000"]);
 }
 
 #[test]
