@@ -254,7 +254,8 @@ fn memory_does_not_grow_with_the_number_of_scopes() {
         enter(1_000_000);
         let before = peak_kib();
         enter(4_000_000);
-        let grown = peak_kib() - before;
+        // The kernel counts pages per processor, so that the peak may seem to have shrunk by a few.
+        let grown = peak_kib().saturating_sub(before);
         api::discard(0).unwrap();
         assert!(grown < 1024, "{grown} KiB");
     });
