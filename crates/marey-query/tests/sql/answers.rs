@@ -181,7 +181,7 @@ fn sorts_and_groups_spill_to_files_beyond_their_memory() {
 
 #[test]
 fn a_failed_query_releases_its_memory_for_the_next() {
-    let run = TestRun::with_memory(16 << 20);
+    let run = TestRun::with_memory(8 << 20);
     let fits =
         "SELECT count(*) FROM (SELECT DISTINCT value % 100000 FROM generate_series(1, 100000))";
     let too_much =

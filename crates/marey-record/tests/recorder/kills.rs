@@ -7,18 +7,18 @@ use marey_record::{NodeKind, api};
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
-/// Five rounds of processes that live for more than a second: 8 s. Fewer kills would hit fewer points
+/// Four rounds of processes that live for more than a second: 7 s. Fewer kills would hit fewer points
 /// between two writes.
 const KILLS: u64 = 200;
 /// The number of concurrent processes.
-const CONCURRENT: u64 = 40;
+const CONCURRENT: u64 = 50;
 const MAX_LOSS: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["one", "two", "three"];
 /// The number of scopes between two reports of a process.
 const SCOPES_PER_REPORT: usize = 1000;
 /// The pause after a report. Without it the processes keep every core busy, and a thread that writes
 /// may wait for one longer than `MAX_LOSS`.
-const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Enters scopes, and prints their number on request and after each step.
 fn record_until_killed() {
