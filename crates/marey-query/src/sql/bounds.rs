@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Visit, Visitor};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
 
@@ -31,8 +31,8 @@ const EXPRESSION_WEIGHT: usize = 10;
 const TABLE_WEIGHT: usize = 1_000;
 
 /// Rejects a query that may nest too deeply, from its tokens alone.
-pub(super) fn check_depth(tokens: &[Token]) -> Result<(), SqlError> {
-    let operators = tokens.iter().filter(|token| may_nest(token)).count();
+pub(super) fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let operators = tokens.iter().filter(|token| may_nest(&token.token)).count();
     if operators > MAX_OPERATORS {
         return Err(SqlError::TooDeep { operators, max_operators: MAX_OPERATORS });
     }
@@ -44,10 +44,10 @@ pub(super) fn check_depth(tokens: &[Token]) -> Result<(), SqlError> {
 }
 
 /// Returns the greatest nesting depth of parentheses that follow a keyword.
-fn keyword_depth(tokens: &[Token]) -> usize {
+fn keyword_depth(tokens: &[TokenWithSpan]) -> usize {
     let (mut opened_after_keyword, mut depth, mut max_depth) = (Vec::new(), 0, 0);
     let mut is_after_keyword = false;
-    for token in tokens {
+    for TokenWithSpan { token, .. } in tokens {
         match token {
             Token::LParen => {
                 opened_after_keyword.push(is_after_keyword);

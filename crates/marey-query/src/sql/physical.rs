@@ -10,7 +10,6 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::Distribution;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
-use datafusion::physical_optimizer::combine_partial_final_agg::CombinePartialFinalAggregate;
 use datafusion::physical_optimizer::ensure_coop::EnsureCooperative;
 use datafusion::physical_optimizer::ensure_requirements::enforce_sorting::{
     PlanWithCorrespondingSort, ensure_sorting,
@@ -19,19 +18,20 @@ use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
 use datafusion::physical_optimizer::output_requirements::OutputRequirements;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::operators::replace_inputs;
+use super::operators::{replace_inputs, replace_operators};
 
-/// Returns the rules in the order of `DataFusion`'s own, except that aggregations in two steps are
-/// combined first, because the rules after it then have fewer operators to look at.
+/// Returns the rules in the order of `DataFusion`'s own, except that the steps of aggregations are
+/// combined first, because the rules that follow then have fewer operators to look at.
 pub(super) fn small_run_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     vec![
         Arc::new(OutputRequirements::new_add_mode()),
         Arc::new(AggregateStatistics::new()),
-        Arc::new(CombinePartialFinalAggregate::new()),
+        Arc::new(CombineAggregations),
         Arc::new(JoinSelection::new()),
         Arc::new(MergePartitions),
         Arc::new(EnsureSorting),
@@ -40,6 +40,52 @@ pub(super) fn small_run_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sy
         Arc::new(EnsureCooperative::new()),
         Arc::new(SanityCheckPlan::new()),
     ]
+}
+
+/// Combines the two steps of each aggregation into one: the second step merges the results of
+/// several threads.
+#[derive(Debug)]
+struct CombineAggregations;
+
+impl PhysicalOptimizerRule for CombineAggregations {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        replace_operators(plan, &|operator| match two_steps(&*operator) {
+            Some((first, last)) => combine(first, last),
+            None => Ok(operator),
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        "combine_aggregations"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the first and the last step, if the operator is the last step of an aggregation.
+fn two_steps(operator: &dyn ExecutionPlan) -> Option<(&AggregateExec, &AggregateExec)> {
+    let last = operator.downcast_ref::<AggregateExec>()?;
+    let first = last.input().downcast_ref::<AggregateExec>()?;
+    let modes = (first.mode(), last.mode());
+    matches!(modes, (AggregateMode::Partial, AggregateMode::Final)).then_some((first, last))
+}
+
+fn combine(first: &AggregateExec, last: &AggregateExec) -> Result<Arc<dyn ExecutionPlan>> {
+    let combined = AggregateExec::try_new(
+        AggregateMode::Single,
+        first.group_expr().clone(),
+        first.aggr_expr().to_vec(),
+        first.filter_expr().to_vec(),
+        Arc::clone(first.input()),
+        first.input_schema(),
+    )?;
+    Ok(Arc::new(combined.with_limit_options(last.limit_options())))
 }
 
 /// Merges the partitions of inputs, above an operator that needs them in one or distributed by a

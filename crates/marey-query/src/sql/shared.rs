@@ -60,12 +60,26 @@ fn shared_views(run: &Run, queries: &[&str]) -> Vec<&'static str> {
 
 /// Whether a query mentions a table or view.
 pub fn mentions(query: &str, table: &str) -> bool {
-    query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == table)
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    query.match_indices(table).any(|(start, name)| {
+        let (before, after) = (&query[..start], &query[start + name.len()..]);
+        !before.ends_with(is_word) && !after.starts_with(is_word)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_mentions_words_and_no_parts_of_words() {
+        for query in ["SELECT * FROM top", "top", "top.name", "raw.top", "(top)", "stop top"] {
+            assert!(mentions(query, "top"), "{query}");
+        }
+        for query in ["", "stop", "top_10", "topology", "TOP", "_top"] {
+            assert!(!mentions(query, "top"), "{query}");
+        }
+    }
 
     #[test]
     fn a_view_is_listed_after_those_that_it_names() {

@@ -27,10 +27,10 @@ pub(super) struct ReadQuery {
 
 /// Parses a text that must have exactly one statement.
 pub(super) fn parse(sql: &str) -> Result<ReadQuery, SqlError> {
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| syntax_error(&error.to_string()))?;
     bounds::check_depth(&tokens)?;
-    let parsed = DFParserBuilder::new(sql)
+    let parsed = DFParserBuilder::new(tokens)
         .with_dialect(&GenericDialect {})
         .build()
         .and_then(|mut parser| parser.parse_statements());
