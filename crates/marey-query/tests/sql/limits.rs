@@ -63,15 +63,12 @@ fn deep_queries(count: usize) -> Vec<String> {
 #[test]
 fn deep_nesting_does_not_overflow_the_stack() {
     let run = TestRun::new();
-    // At 20,000 levels, frames of 4 KiB overflow the stack; those of the parser and planner are larger.
-    for count in [30, 100, 640, 2_000, 20_000] {
+    for count in [30, 100, 640, 2_000, 100_000] {
         for sql in deep_queries(count) {
             let answer = rows(&run.database, &sql);
             assert!(count < 2_000 || answer.is_err(), "{}…", &sql[..40]);
         }
     }
-    let parentheses = format!("SELECT {}1{}", repeat("(", 100_000), repeat(")", 100_000));
-    run.error(&parentheses);
 }
 
 #[test]
