@@ -10,6 +10,8 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, LogicalPlan, expr::ScalarFunction};
+use datafusion::optimizer::eliminate_filter::EliminateFilter;
+use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 
@@ -17,7 +19,8 @@ use super::function::args::ArgsFunction;
 use super::function::lookup::LookupFunction;
 
 /// Returns the optimizer rules: those of marey, then those of `DataFusion`, which remove redundant
-/// columns and projections. Filters that `DataFusion` moves below projections are looked at again.
+/// columns and projections. Filters that `DataFusion` moves below projections are looked at again;
+/// one by a name that no row has makes its part of the plan empty.
 pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let filter_by_ids: Arc<dyn OptimizerRule + Send + Sync> =
         Arc::new(Rule { name: "filter_by_ids", rewrite: filter::filter_by_ids });
@@ -31,6 +34,8 @@ pub(super) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         rules.push(rule);
         if moves_filters {
             rules.push(Arc::clone(&filter_by_ids));
+            rules.push(Arc::new(EliminateFilter::new()));
+            rules.push(Arc::new(PropagateEmptyRelation::new()));
         }
     }
     rules
