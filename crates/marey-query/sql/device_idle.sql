@@ -90,8 +90,8 @@ FROM (
                 coalesce(is_gap, lag(is_gap) IGNORE NULLS OVER turns) AS is_open
             FROM (
                 -- The moments at which a thread enters and leaves spans, and at which gaps that it causes begin
-                -- and end. The gaps of a device do not overlap. Those without a thread have their length at
-                -- their beginning.
+                -- and end. The gaps of a device do not overlap; at one moment, the end of one comes before the
+                -- begin of the next. Those without a thread have their length at their beginning.
                 SELECT
                     process_id,
                     device,

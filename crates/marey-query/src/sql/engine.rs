@@ -142,6 +142,7 @@ impl Drop for Engine {
 }
 
 fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
+    let is_small = is_small_run(run, limits);
     // The session has all functions of SQL, but no file formats: those are 3 MB of code, and a
     // query reads only the run.
     let mut builder = SessionStateBuilder::new()
@@ -152,9 +153,9 @@ fn create_session(run: &Arc<Run>, limits: Limits) -> Result<SessionContext> {
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions())
         .with_optimizer_rules(rule::optimizer_rules())
-        .with_config(session_config(run, limits))
+        .with_config(session_config(is_small, limits))
         .with_runtime_env(runtime_environment(run, limits)?);
-    if is_small_run(run, limits) {
+    if is_small {
         builder = builder.with_physical_optimizer_rules(physical::small_run_rules());
     }
     let session = SessionContext::new_with_state(builder.build());
@@ -174,8 +175,7 @@ pub(super) fn is_small_run(run: &Run, limits: Limits) -> bool {
     parts.map(Part::row_count).sum::<u64>() < limits.small_run_rows
 }
 
-fn session_config(run: &Run, limits: Limits) -> SessionConfig {
-    let is_small = is_small_run(run, limits);
+fn session_config(is_small: bool, limits: Limits) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOGUE, MAIN_SCHEMA)
         .with_create_default_catalog_and_schema(false)

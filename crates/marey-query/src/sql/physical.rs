@@ -25,16 +25,18 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::operators::{replace_inputs, replace_operators};
 
+type Plan = Arc<dyn ExecutionPlan>;
+
 /// Returns the rules in the order of `DataFusion`'s own, except that the steps of aggregations are
 /// combined first, because the rules that follow then have fewer operators to look at.
 pub(super) fn small_run_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     vec![
         Arc::new(OutputRequirements::new_add_mode()),
         Arc::new(AggregateStatistics::new()),
-        Arc::new(CombineAggregations),
+        Arc::new(Rule { name: "combine_aggregations", rewrite: combine_aggregations }),
         Arc::new(JoinSelection::new()),
-        Arc::new(MergePartitions),
-        Arc::new(EnsureSorting),
+        Arc::new(Rule { name: "merge_partitions", rewrite: merge_partitions }),
+        Arc::new(Rule { name: "ensure_sorting", rewrite: sort_where_needed }),
         Arc::new(OutputRequirements::new_remove_mode()),
         Arc::new(LimitPushdown::new()),
         Arc::new(EnsureCooperative::new()),
@@ -42,30 +44,33 @@ pub(super) fn small_run_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sy
     ]
 }
 
-/// Combines the two steps of each aggregation into one: the second step merges the results of
-/// several threads.
 #[derive(Debug)]
-struct CombineAggregations;
+struct Rule {
+    name: &'static str,
+    rewrite: fn(Plan) -> Result<Plan>,
+}
 
-impl PhysicalOptimizerRule for CombineAggregations {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        replace_operators(plan, &|operator| match two_steps(&*operator) {
-            Some((first, last)) => combine(first, last),
-            None => Ok(operator),
-        })
+impl PhysicalOptimizerRule for Rule {
+    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+        (self.rewrite)(plan)
     }
 
-    fn name(&self) -> &'static str {
-        "combine_aggregations"
+    fn name(&self) -> &str {
+        self.name
     }
 
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Combines the two steps of each aggregation into one: the second step merges the results of
+/// several threads.
+fn combine_aggregations(plan: Plan) -> Result<Plan> {
+    replace_operators(plan, &|operator| match two_steps(&*operator) {
+        Some((first, last)) => combine(first, last),
+        None => Ok(operator),
+    })
 }
 
 /// Returns the first and the last step, if the operator is the last step of an aggregation.
@@ -76,7 +81,7 @@ fn two_steps(operator: &dyn ExecutionPlan) -> Option<(&AggregateExec, &Aggregate
     matches!(modes, (AggregateMode::Partial, AggregateMode::Final)).then_some((first, last))
 }
 
-fn combine(first: &AggregateExec, last: &AggregateExec) -> Result<Arc<dyn ExecutionPlan>> {
+fn combine(first: &AggregateExec, last: &AggregateExec) -> Result<Plan> {
     let combined = AggregateExec::try_new(
         AggregateMode::Single,
         first.group_expr().clone(),
@@ -90,31 +95,14 @@ fn combine(first: &AggregateExec, last: &AggregateExec) -> Result<Arc<dyn Execut
 
 /// Merges the partitions of inputs, above an operator that needs them in one or distributed by a
 /// key. With one thread, only unions have more than one partition.
-#[derive(Debug)]
-struct MergePartitions;
-
-impl PhysicalOptimizerRule for MergePartitions {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|operator| merge_input_partitions(operator).map(Transformed::yes)).data()
-    }
-
-    fn name(&self) -> &'static str {
-        "merge_partitions"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+fn merge_partitions(plan: Plan) -> Result<Plan> {
+    plan.transform_up(|operator| merge_input_partitions(operator).map(Transformed::yes)).data()
 }
 
-fn merge_input_partitions(operator: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+fn merge_input_partitions(operator: Plan) -> Result<Plan> {
     let requirements = operator.input_distribution_requirements().into_per_child();
     let inputs = operator.children().into_iter().zip(requirements);
-    let merged = inputs.map(|(input, requirement)| -> Arc<dyn ExecutionPlan> {
+    let merged = inputs.map(|(input, requirement)| -> Plan {
         let is_satisfied = matches!(requirement, Distribution::UnspecifiedDistribution)
             || input.output_partitioning().partition_count() == 1;
         if is_satisfied {
@@ -128,24 +116,7 @@ fn merge_input_partitions(operator: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Ex
 }
 
 /// Adds the sorts that operators need, and removes those that the rows do not need.
-#[derive(Debug)]
-struct EnsureSorting;
-
-impl PhysicalOptimizerRule for EnsureSorting {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = PlanWithCorrespondingSort::new_default(plan);
-        plan.transform_up(ensure_sorting).data().map(|sorted| sorted.plan)
-    }
-
-    fn name(&self) -> &'static str {
-        "ensure_sorting"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+fn sort_where_needed(plan: Plan) -> Result<Plan> {
+    let plan = PlanWithCorrespondingSort::new_default(plan);
+    plan.transform_up(ensure_sorting).data().map(|sorted| sorted.plan)
 }
