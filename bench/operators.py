@@ -47,7 +47,7 @@ MAX_AFTER_PERCENT = 0.1
 
 
 class Rounds(NamedTuple):
-    """How much a profiler works."""
+    """The amount of work under a profiler."""
 
     rounds: int
     steps: int

@@ -27,7 +27,7 @@ from ._torch_inputs import KNOWN_INPUTS, UNKNOWN_INPUTS, InputFields
 
 
 class Support(NamedTuple):
-    """How operators of a PyTorch are recorded."""
+    """The ways in which operators of a PyTorch can be recorded."""
 
     objection: str | None
     """Why they are not recorded at all."""

@@ -173,7 +173,7 @@ class Observer:
         self._is_writing = False
 
     def __call__(self, device: int, size: int, device_total: int, device_free: int) -> None:
-        """Is called by the allocator when an allocation of `size` bytes has failed."""
+        """Called by the allocator when an allocation of `size` bytes has failed."""
         if self._is_writing or time.monotonic() - self._last < OBSERVER_SECONDS:
             return
         self._is_writing = True

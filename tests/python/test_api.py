@@ -340,11 +340,11 @@ def test_profile_as_a_context_manager_writes_at_the_end() -> None:
 def test_profile_as_a_decorator_pauses_at_the_end() -> None:
     @proton.profile
     def plain(x: int, *, y: int) -> int:
-        """What it does."""
+        """Divides."""
         with proton.scope("inside"):
             return x // y
 
-    assert (plain.__name__, plain.__doc__) == ("plain", "What it does.")
+    assert (plain.__name__, plain.__doc__) == ("plain", "Divides.")
     assert plain(6, y=2) == 3
     with pytest.raises(ZeroDivisionError):
         plain(1, y=0)

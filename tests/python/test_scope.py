@@ -210,7 +210,7 @@ def test_decorated_functions_keep_their_metadata(
 ) -> None:
     @decorator()  # type: ignore[untyped-decorator]
     def fails(a: int, *, b: int = 2) -> int:
-        """What it does."""
+        """Divides."""
         return a // b
 
     @decorator()  # type: ignore[untyped-decorator]
@@ -218,7 +218,7 @@ def test_decorated_functions_keep_their_metadata(
         await asyncio.sleep(0)
         return fails(a, b=0)
 
-    assert (fails.__name__, fails.__doc__) == ("fails", "What it does.")
+    assert (fails.__name__, fails.__doc__) == ("fails", "Divides.")
     assert str(inspect.signature(fails)) == "(a: 'int', *, b: 'int' = 2) -> 'int'"
     assert inspect.iscoroutinefunction(pauses)
     assert fails(6) == 3

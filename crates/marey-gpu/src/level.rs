@@ -39,7 +39,7 @@ impl Request {
     }
 }
 
-/// How devices are recorded.
+/// The state of the recording of devices.
 #[derive(Clone, Debug, Default)]
 pub enum Level {
     /// Recording was not requested.

@@ -49,7 +49,7 @@ pub struct GpuOptions {
     pub paths_len: usize,
 }
 
-/// How devices are recorded.
+/// The detail in which devices are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum GpuLevel {

@@ -115,7 +115,7 @@ pub(crate) struct GraphIds {
     pub source_node: u64,
 }
 
-/// What the record of an operation says beside its work.
+/// The fields of an operation's record beside those of its work.
 #[derive(Clone, Copy)]
 struct Execution {
     target: TargetIds,

@@ -80,7 +80,7 @@ impl Observer for OperatorInputs {
     }
 }
 
-/// How functions of one kind are recorded. By default the text of a name is temporary, and a
+/// The way in which functions of one kind are recorded. By default the text of a name is temporary, and a
 /// function has no part in a backward pass.
 trait RecordedKind {
     const NODE_KIND: NodeKind;

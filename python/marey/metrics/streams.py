@@ -1,4 +1,4 @@
-"""How well streams are used: `StreamProfiler`, from the activities of a run."""
+"""The use of streams: `StreamProfiler`, from the activities of a run."""
 
 from __future__ import annotations
 

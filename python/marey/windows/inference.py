@@ -93,7 +93,7 @@ class LLMInferenceProfiler(RotatingProfiler):
 
     @property
     def window_start_time(self) -> Any:
-        """When the open window began, as a `datetime`; `None` if none is open."""
+        """The time at which the open window began, as a `datetime`; `None` if none is open."""
         window = self._windows.open
         return None if window is None else window.start
 

@@ -1,4 +1,4 @@
-"""How many windows are kept: by number, age or bytes."""
+"""Limits of the windows that are kept: by number, age or bytes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ MAX_UNWRITTEN = 24
 
 
 class Names(NamedTuple):
-    """Where the files of windows are.
+    """The folder and the names of the files of windows.
 
     Attributes:
         folder: Folder, which is created if it does not exist.

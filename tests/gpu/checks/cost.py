@@ -1,4 +1,4 @@
-"""What recording costs, beside Proton and torch.profiler, in turn; and what it leaves behind."""
+"""The cost of recording, beside Proton and torch.profiler, in turn; and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def judge(ratios: list[float]) -> Figures:
 
 
 def _after_by_never(world: str, number: int) -> float:
-    """What a launch costs where a session was by what it costs where none was, in turn."""
+    """Returns the cost of a launch where a session was by that where none was, in turn."""
     after = _Worker("marey-trace", world, f"after-{number}")
     never = _Worker("nothing", world, f"never-{number}")
     try:

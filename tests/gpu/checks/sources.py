@@ -1,4 +1,4 @@
-"""What comes from elsewhere: NVML's counters, NVTX, metadata of Triton's launches."""
+"""Records that come from elsewhere: NVML's counters, NVTX, metadata of Triton's launches."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SCRIPT = "stream.replay"
 
 @check()
 def recorded_stream(make_world: MakeWorld) -> Figures:
-    """What a device did becomes a script that does it again on the double."""
+    """The operations of a device become a script that repeats them on the double."""
     with trace("x", backend="cupti") as recorded:
         world = make_world()
         _mixture(world)

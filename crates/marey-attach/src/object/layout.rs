@@ -84,7 +84,7 @@ pub(crate) struct ObjectLayout {
     pub(crate) task_name: u64,
 }
 
-/// How an integer stores its sign and the number of its digits in one word.
+/// The format of the word in which an integer stores its sign and the number of its digits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum IntegerFormat {
     /// The number of digits, negative for a negative integer.
@@ -93,7 +93,7 @@ pub(super) enum IntegerFormat {
     Tag,
 }
 
-/// How the keys of a dictionary state their size.
+/// The format in which the keys of a dictionary state their size.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DictKeysFormat {
     /// As a word. Each entry has a hash.

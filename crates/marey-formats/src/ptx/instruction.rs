@@ -12,7 +12,7 @@ pub(super) struct Instruction {
     pub(super) width: Width,
 }
 
-/// How the memory space of an instruction is found.
+/// The rule that tells the memory space of an instruction.
 #[derive(Clone, Copy)]
 enum SpaceRule {
     /// By a modifier, or else by the address.
@@ -23,7 +23,7 @@ enum SpaceRule {
     Fixed(Option<Space>, Option<Space>),
 }
 
-/// How the width of an instruction is found.
+/// The rule that tells the width of an instruction.
 #[derive(Clone, Copy)]
 enum WidthRule {
     /// By the modifiers for vector and type.

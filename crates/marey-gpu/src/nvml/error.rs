@@ -24,7 +24,7 @@ pub enum Unavailable {
         library: String,
         /// Error message of NVML.
         reason: String,
-        /// How to resolve the problem, if known.
+        /// The step that resolves the problem, if known.
         hint: Option<&'static str>,
     },
     /// There is no device in the library with this path or name, or none is accessible.

@@ -27,7 +27,7 @@ pub(crate) struct FrameLayout {
     owner: Option<Owner>,
 }
 
-/// How a frame stores its owner, which says whether it is a frame of Python code.
+/// The format in which a frame stores its owner, which says whether it is a frame of Python code.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     /// Offset of the byte with the owner.
@@ -36,7 +36,7 @@ struct Owner {
     first_non_python: u8,
 }
 
-/// How a frame stores its current instruction.
+/// The format in which a frame stores its current instruction.
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
     /// As an index in code units.

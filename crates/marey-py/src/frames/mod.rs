@@ -40,7 +40,7 @@ struct FramePosition {
 /// The maximum number of frames of a path, counted from the innermost. Outer frames are left out.
 const MAX_DEPTH: usize = 4096;
 
-/// How frames are walked: [`UNSET`], [`FAST`] (by layout) or [`DOCUMENTED`] (by attributes).
+/// The way in which frames are walked: [`UNSET`], [`FAST`] (by layout) or [`DOCUMENTED`] (by attributes).
 static WALK_MODE: AtomicU8 = AtomicU8::new(UNSET);
 const UNSET: u8 = 0;
 const FAST: u8 = 1;

@@ -18,7 +18,7 @@ pub(crate) struct Script {
     pub statements: Vec<Statement>,
 }
 
-/// How an operation is called.
+/// The kind of call that starts an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMode {
     /// By a call with the next correlation id.
