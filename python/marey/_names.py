@@ -7,14 +7,12 @@ if TYPE_CHECKING:
     from typing import Final
 
 # Names of context nodes, and of a metric, with a special meaning.
-ROOT_NAME: Final = "ROOT"
 METADATA_STATE: Final = "__proton_launch_metadata"
 METADATA_STATE_PREFIX: Final = "__proton_launch_metadata:"
-STEP_NAME: Final = "step"
 CALL_SITE: Final = "call_site"
 WINDOW_ANCHOR: Final = "marey.anchor"
 
-# Kinds of context node, by number; the tuple holds their names.
+# Kinds of context node, by number.
 KIND_ROOT: Final = 0
 KIND_SCOPE: Final = 1
 KIND_STATE: Final = 2
@@ -25,40 +23,6 @@ KIND_STEP: Final = 6
 KIND_RUNTIME: Final = 7
 KIND_KERNEL: Final = 8
 KIND_MARK: Final = 9
-KIND_NAMES: Final = (
-    "root",
-    "scope",
-    "state",
-    "module",
-    "operator",
-    "frame",
-    "step",
-    "runtime",
-    "kernel",
-    "mark",
-)
-
-# Wall-time metrics of a node: docs/reference/metrics.md.
-WALL_COUNT: Final = "wall_count"
-WALL_TOTAL: Final = "wall_total (ns)"
-WALL_SELF: Final = "wall_self (ns)"
-WALL_MIN: Final = "wall_min (ns)"
-WALL_MAX: Final = "wall_max (ns)"
-WALL_P50: Final = "wall_p50 (ns)"
-WALL_P90: Final = "wall_p90 (ns)"
-WALL_P99: Final = "wall_p99 (ns)"
-WALL_OPEN: Final = "wall_open"
-WALL_METRICS: Final = (
-    WALL_COUNT,
-    WALL_TOTAL,
-    WALL_SELF,
-    WALL_MIN,
-    WALL_MAX,
-    WALL_P50,
-    WALL_P90,
-    WALL_P99,
-    WALL_OPEN,
-)
 
 # Causes of loss: docs/reference/losses.md.
 LOSS_NODES: Final = "nodes"
