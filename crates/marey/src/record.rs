@@ -122,16 +122,13 @@ fn sample(
     recording: &mut Recording,
 ) -> Result<SampleCounts, StoreError> {
     let mut counts = SampleCounts::default();
-    let (start, mut schedule) = (Instant::now(), Schedule::begin(args.rate));
+    let (start, mut schedule) = (Instant::now(), Schedule::begin(args.rate, duration));
     let mut last_sample = start;
     loop {
         let tick = schedule.next(Instant::now());
         counts.skipped += tick.skipped;
-        let time_left =
-            duration.map_or(Duration::MAX, |limit| limit.saturating_sub(start.elapsed()));
-        let is_stopped =
-            interrupt.recv_timeout(tick.wait.min(time_left)) != Err(RecvTimeoutError::Timeout);
-        if is_stopped || time_left <= tick.wait {
+        let is_stopped = interrupt.recv_timeout(tick.wait) != Err(RecvTimeoutError::Timeout);
+        if is_stopped || tick.is_end {
             break;
         }
         let now = Instant::now();

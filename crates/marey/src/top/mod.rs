@@ -90,8 +90,10 @@ pub(crate) fn top(args: &TopArgs, output: &mut Output) -> Result<(), CommandErro
     let python = target.python_version();
     let interrupt = interrupt::stop_on_interrupt()?;
     let sampler = marey_attach::Sampler::new(&target, args.idle).map_err(Failure::from)?;
-    let sampler = BackgroundSampler::begin(sampler, args.rate)?;
-    if output.is_terminal && !args.once && !args.json {
+    let is_interactive = output.is_terminal && !args.once && !args.json;
+    let sampler_duration = (!is_interactive).then_some(duration);
+    let sampler = BackgroundSampler::begin(sampler, args.rate, sampler_duration)?;
+    if is_interactive {
         let flame_graph = PathBuf::from(format!("process-{}.svg", args.pid));
         let screen = Screen::new(&sampler, args, &python, &flame_graph);
         return screen.run(&interrupt);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use marey_attach::Schedule;
 
@@ -25,17 +25,23 @@ struct SharedState {
 }
 
 impl BackgroundSampler {
-    /// Starts the thread, which samples `rate_hz` times a second.
-    pub(super) fn begin(mut sampler: marey_attach::Sampler, rate_hz: u32) -> io::Result<Self> {
+    /// Starts the thread, which samples `rate_hz` times a second, for `duration` if any.
+    pub(super) fn begin(
+        mut sampler: marey_attach::Sampler,
+        rate_hz: u32,
+        duration: Option<Duration>,
+    ) -> io::Result<Self> {
         let shared =
             Arc::new(SharedState { profile: Mutex::default(), is_paused: AtomicBool::new(false) });
         let (stop_sender, stop_receiver) = mpsc::sync_channel(1);
         let thread_shared = Arc::clone(&shared);
         let sample = move || {
-            let mut schedule = Schedule::begin(rate_hz);
+            let mut schedule = Schedule::begin(rate_hz, duration);
             loop {
                 let tick = schedule.next(Instant::now());
-                if stop_receiver.recv_timeout(tick.wait) != Err(RecvTimeoutError::Timeout) {
+                let is_stopped =
+                    stop_receiver.recv_timeout(tick.wait) != Err(RecvTimeoutError::Timeout);
+                if is_stopped || tick.is_end {
                     return;
                 }
                 if thread_shared.is_paused.load(Ordering::Relaxed) {
