@@ -6,7 +6,7 @@ use crate::imported::imported;
 use crate::run::{TestRun, rows};
 
 /// Queries whose plans need what the omitted rules also do: sorts, merged partitions, limits.
-const SHAPES: [&str; 9] = [
+const SHAPES: [&str; 13] = [
     "SELECT name, start_nanos FROM spans ORDER BY name DESC, start_nanos LIMIT 3",
     "SELECT name FROM spans UNION ALL SELECT name FROM gpu_activities",
     "SELECT name, count(*) FROM (SELECT name FROM spans UNION ALL SELECT name FROM flame) \
@@ -20,6 +20,10 @@ const SHAPES: [&str; 9] = [
     "SELECT DISTINCT kind FROM spans WHERE start_nanos > (SELECT min(start_nanos) FROM spans)",
     "SELECT name FROM (SELECT name, row_number() OVER (PARTITION BY thread ORDER BY duration_nanos \
      DESC, start_nanos) AS place FROM spans) WHERE place <= 2",
+    "SELECT name FROM spans WHERE name IN (SELECT name FROM flame WHERE depth > 1)",
+    "SELECT name FROM spans WHERE context_id NOT IN (SELECT parent_id FROM raw.contexts)",
+    "SELECT a.name, b.pid FROM spans AS a JOIN raw.processes AS b ON a.start_nanos > b.pid",
+    "SELECT a.name, b.pid FROM spans AS a CROSS JOIN raw.processes AS b",
 ];
 
 #[test]
@@ -33,6 +37,23 @@ fn queries_of_small_and_large_runs_have_the_same_rows() {
         let mut expected = rows(&large, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         expected.sort();
         assert_eq!(run.sorted_rows(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn the_smaller_input_of_a_join_is_held_in_memory() {
+    let run = imported();
+    for condition in
+        ["JOIN {} ON a.thread_id = b.id", "JOIN {} ON a.context_id < b.pid", "CROSS JOIN {}"]
+    {
+        for (first, second) in [("spans AS a", "processes AS b"), ("processes AS b", "spans AS a")]
+        {
+            let join = condition.replace("{}", &format!("raw.{second}"));
+            let sql = format!("EXPLAIN SELECT a.start_nanos, b.pid FROM raw.{first} {join}");
+            let plan = run.rows(&sql).join("\n");
+            let held = plan.split("tables/").nth(1).unwrap_or_default();
+            assert!(held.starts_with("processes"), "{plan}");
+        }
     }
 }
 
