@@ -58,7 +58,7 @@ class ServiceWindowProfiler(RotatingProfiler):
 
     @property
     def window_start(self) -> float | None:
-        """The time at which the open window began, in seconds since 1970; `None` if none is open."""
+        """The time at which the open window began, in seconds since 1970, or `None`."""
         window = self._windows.open
         return None if window is None else window.start.timestamp()
 
