@@ -12,8 +12,7 @@ import statistics
 from pathlib import Path
 
 from formats import run_python
-from process import Cost
-from table import document_parser, duration, markdown_table, publish, verdict
+from table import NO_VALUE, document_parser, duration, markdown_table, publish, verdict
 
 ROUNDS = 5
 MAX_REPORT_SECONDS = 1.0
@@ -81,22 +80,32 @@ def main() -> None:
 
 
 def trace_row(trace: Path) -> tuple[str, ...]:
-    programs = (HTA_ANALYSES, SAME_VIEWS, REPORT)
-    costs: list[list[Cost]] = [
-        [run_python(program, trace) for program in programs] for _ in range(ROUNDS)
-    ]
-    hta, same, report = (
-        statistics.median(cost.seconds for cost in rounds) for rounds in zip(*costs, strict=True)
-    )
+    seconds: dict[str, list[float]] = {HTA_ANALYSES: [], SAME_VIEWS: [], REPORT: []}
+    if not hta_reads(trace):
+        del seconds[HTA_ANALYSES]
+    for _ in range(ROUNDS):
+        for program, measured in seconds.items():
+            measured.append(run_python(program, trace).seconds)
+    medians = {program: statistics.median(measured) for program, measured in seconds.items()}
+    hta, same, report = medians.get(HTA_ANALYSES), medians[SAME_VIEWS], medians[REPORT]
     return (
         f"`{trace.name}`",
-        duration(hta * 1e9),
+        "fails" if hta is None else duration(hta * 1e9),
         duration(same * 1e9),
-        f"{hta / same:.0f}x",
+        NO_VALUE if hta is None else f"{hta / same:.0f}x",
         duration(report * 1e9),
-        f"{hta / report:.1f}x",
+        NO_VALUE if hta is None else f"{hta / report:.1f}x",
         *bar_cells(trace, report),
     )
+
+
+def hta_reads(trace: Path) -> bool:
+    """Whether HTA can analyse a trace; it fails, for one, where no device was recorded."""
+    try:
+        run_python(HTA_ANALYSES, trace)
+    except RuntimeError:
+        return False
+    return True
 
 
 def bar_cells(trace: Path, report_seconds: float) -> tuple[str, str]:
