@@ -14,14 +14,13 @@ use datafusion::physical_optimizer::ensure_coop::EnsureCooperative;
 use datafusion::physical_optimizer::ensure_requirements::enforce_sorting::{
     PlanWithCorrespondingSort, ensure_sorting,
 };
+use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_optimizer::limit_pushdown::LimitPushdown;
 use datafusion::physical_optimizer::output_requirements::OutputRequirements;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::operators::{replace_inputs, replace_operators};
@@ -35,10 +34,7 @@ pub(super) fn small_run_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sy
         Arc::new(OutputRequirements::new_add_mode()),
         Arc::new(AggregateStatistics::new()),
         Arc::new(Rule { name: "combine_aggregations", rewrite: combine_aggregations }),
-        Arc::new(Rule {
-            name: "swap_join_inputs",
-            rewrite: |plan| swap_join_inputs(&plan, &StatisticsContext::new()),
-        }),
+        Arc::new(JoinSelection::new()),
         Arc::new(Rule { name: "merge_partitions", rewrite: merge_partitions }),
         Arc::new(Rule { name: "ensure_sorting", rewrite: sort_where_needed }),
         Arc::new(OutputRequirements::new_remove_mode()),
@@ -95,47 +91,6 @@ fn combine(first: &AggregateExec, last: &AggregateExec) -> Result<Plan> {
         first.input_schema(),
     )?;
     Ok(Arc::new(combined.with_limit_options(last.limit_options())))
-}
-
-/// Swaps the inputs of joins whose first is larger, because that is the one that is held in memory.
-/// Unlike `DataFusion`'s rule, it computes the statistics of each operator once. They are kept by the
-/// addresses of operators, so they are those of the original plan, which exists until the end.
-fn swap_join_inputs(original: &Plan, statistics: &StatisticsContext) -> Result<Plan> {
-    let inputs = original.children();
-    let new_inputs = inputs.iter().map(|input| swap_join_inputs(input, statistics));
-    let new_inputs = new_inputs.collect::<Result<Vec<_>>>()?;
-    let operator =
-        replace_inputs(Arc::clone(original), new_inputs, ChildrenPropertiesMode::Recompute)?;
-    match inputs[..] {
-        [first, second] if is_larger(first, second, statistics)? => swap_inputs(operator),
-        _ => Ok(operator),
-    }
-}
-
-/// Whether the first of two inputs has more bytes, or more rows if bytes are unknown.
-fn is_larger(first: &Plan, second: &Plan, statistics: &StatisticsContext) -> Result<bool> {
-    let first = statistics.compute(&**first, &StatisticsArgs::new())?;
-    let second = statistics.compute(&**second, &StatisticsArgs::new())?;
-    let bytes = first.total_byte_size.get_value().zip(second.total_byte_size.get_value());
-    let rows = first.num_rows.get_value().zip(second.num_rows.get_value());
-    Ok(bytes.or(rows).is_some_and(|(first, second)| first > second))
-}
-
-/// Swaps the inputs of a join, if its type allows it. Other operators stay as they are.
-fn swap_inputs(operator: Plan) -> Result<Plan> {
-    if let Some(join) = operator.downcast_ref::<HashJoinExec>() {
-        // One for `NOT IN` looks for NULLs in the input that it holds.
-        if join.join_type().supports_swap() && !join.null_aware {
-            return join.swap_inputs(*join.partition_mode());
-        }
-    } else if let Some(join) = operator.downcast_ref::<NestedLoopJoinExec>() {
-        if join.join_type().supports_swap() {
-            return join.swap_inputs();
-        }
-    } else if let Some(join) = operator.downcast_ref::<CrossJoinExec>() {
-        return join.swap_inputs();
-    }
-    Ok(operator)
 }
 
 /// Merges the partitions of inputs, above an operator that needs them in one or distributed by a
