@@ -81,7 +81,7 @@ def main() -> None:
 
 def trace_row(trace: Path) -> tuple[str, ...]:
     seconds: dict[str, list[float]] = {HTA_ANALYSES: [], SAME_VIEWS: [], REPORT: []}
-    if not hta_reads(trace):
+    if trace != BARRED_TRACE and not hta_reads(trace):
         del seconds[HTA_ANALYSES]
     for _ in range(ROUNDS):
         for program, measured in seconds.items():
