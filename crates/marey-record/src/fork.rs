@@ -28,7 +28,7 @@ const WORKERS: [&Worker; 4] =
     [&endpoint::WORKER, &system::WORKER, &checkpoint::WORKER, &trace::WORKER];
 
 /// The longest time that a fork waits for the background threads to end. They outlive it only if a
-/// disk is slower than this. A program that counts its threads after a fork, as CPython does, then
+/// disk is slower than this, or no processor is free for them. A program that counts its threads after a fork, as CPython does, then
 /// sees them.
 const PAUSE_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -142,7 +142,13 @@ pub(crate) fn call_library<T>(call: impl FnOnce() -> T) -> T {
 /// slow disk is left running at the deadline. By then it holds no lock that a child needs.
 fn pause_workers(deadline: Instant) {
     let sources = lock(&SOURCES).clone();
-    sources.into_iter().chain(WORKERS).for_each(|worker| worker.pause(deadline));
+    let workers: Vec<_> = sources.into_iter().chain(WORKERS).collect();
+    // All are asked before the first is waited for, so that they end at the same time.
+    for deadline in [Instant::now(), deadline] {
+        for worker in &workers {
+            worker.pause(deadline);
+        }
+    }
 }
 
 /// Takes all locks of the recorder in the lock order: sessions, the locks of device sources, the

@@ -23,6 +23,13 @@ pub(crate) fn thread_id() -> u64 {
     unsafe { libc::gettid() }.cast_unsigned().into()
 }
 
+/// Whether the kernel lists a thread of this process with this id.
+#[expect(unsafe_code, reason = "std knows only threads that it has started")]
+pub(crate) fn is_thread(id: u64) -> bool {
+    // SAFETY: a system call on numbers; signal 0 only asks.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) == 0 }
+}
+
 /// Returns the host name, empty if it cannot be read.
 pub(crate) fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")

@@ -2,6 +2,7 @@
 //! that a program that is single-threaded without marey is also single-threaded at a fork.
 
 use crate::lock::{lock, try_lock};
+use crate::os;
 use crate::requests::Requests;
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -14,6 +15,9 @@ pub const STOP: u32 = 1;
 
 /// Rust's default stack size.
 const STACK_BYTES: usize = 2 << 20;
+
+/// The longest time that a fork or an exit waits for the kernel to forget a thread that has ended.
+const REMOVAL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// State of a worker: it runs.
 const RUNNING: u32 = 0;
@@ -38,7 +42,8 @@ pub(crate) fn is_worker_thread() -> bool {
 pub struct Worker {
     name: &'static str,
     run: fn(),
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Its value is its id in the kernel.
+    thread: Mutex<Option<JoinHandle<u64>>>,
     requests: Requests,
     /// Makes a thread that waits for something else than requests look at the requests.
     wake: fn(),
@@ -134,6 +139,7 @@ impl Worker {
                 (self.run)();
                 self.state.store(STOPPED, Ordering::SeqCst);
                 self.ended.add(1);
+                os::thread_id()
             })
         });
         self.is_listening.store(started.is_ok(), Ordering::SeqCst);
@@ -167,7 +173,9 @@ impl Worker {
             }
         }
         // A panic of the thread cannot be handled here.
-        drop(thread.join());
+        if let Ok(id) = thread.join() {
+            wait_for_removal(id);
+        }
         true
     }
 
@@ -209,8 +217,19 @@ impl Worker {
     }
 }
 
+/// Waits until the kernel no longer lists a thread that has ended, which is a moment after
+/// `pthread_join(3)` has returned. CPython warns of a fork if the kernel lists another thread.
+#[expect(clippy::disallowed_methods, reason = "nothing can wait for the kernel to remove a thread")]
+fn wait_for_removal(thread_id: u64) {
+    const INTERVAL: Duration = Duration::from_micros(50);
+    let deadline = Instant::now() + REMOVAL_TIMEOUT;
+    while os::is_thread(thread_id) && Instant::now() < deadline {
+        std::thread::sleep(INTERVAL);
+    }
+}
+
 #[expect(clippy::mem_forget, reason = "there is no thread behind the handle to detach from")]
-fn leak(thread: Option<JoinHandle<()>>) {
+fn leak(thread: Option<JoinHandle<u64>>) {
     std::mem::forget(thread);
 }
 

@@ -4,7 +4,8 @@ use crate::harness::{enter, exit, fork, profile_of, run_in_subprocess, start};
 use marey_record::device::{self, ActivitySource, FlushMode};
 use marey_record::{Detached, Format, NodeKind, api};
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -125,5 +126,51 @@ fn scopes_open_at_a_fork_are_recorded_only_by_the_parent() {
         assert_eq!(child, 0, "the child recorded a scope that the parent entered");
         let expected = ["later", "operator", "operator/task"].map(|path| (path.to_owned(), 1));
         assert_eq!(exit_and_continue(), expected);
+    });
+}
+
+static THREADS_AT_FORK: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how many threads of this process the kernel lists.
+fn count_threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+extern "C" fn note_threads() {
+    THREADS_AT_FORK.store(count_threads(), Ordering::SeqCst);
+}
+
+/// Forks a child that exits at once, and waits for it without a further thread.
+#[expect(unsafe_code, reason = "std has no fork")]
+fn fork_and_reap() {
+    // SAFETY: the child calls nothing but `_exit`.
+    let child = unsafe {
+        match libc::fork() {
+            0 => libc::_exit(0),
+            child => child,
+        }
+    };
+    // SAFETY: a null status is not written.
+    assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+}
+
+#[test]
+fn the_kernel_lists_no_background_thread_at_a_fork() {
+    // A fork that waited for longer may have left threads: on a busy machine they have not run.
+    const LONGEST_WAIT: Duration = Duration::from_millis(100);
+    run_in_subprocess(&[], || {
+        call_before_forks(note_threads); // after the recorder's, which come later
+        let threads = count_threads();
+        start("trace", Format::ChromeTrace);
+        let mut checked = 0;
+        while checked < 500 {
+            let began = Instant::now();
+            fork_and_reap();
+            if began.elapsed() < LONGEST_WAIT {
+                assert_eq!(THREADS_AT_FORK.load(Ordering::SeqCst), threads);
+                checked += 1;
+            }
+        }
+        assert!(count_threads() > threads, "no background thread runs");
     });
 }
