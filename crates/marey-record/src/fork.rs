@@ -28,8 +28,8 @@ const WORKERS: [&Worker; 4] =
     [&endpoint::WORKER, &system::WORKER, &checkpoint::WORKER, &trace::WORKER];
 
 /// The longest time that a fork waits for the background threads to end. They outlive it only if a
-/// disk is slower than this, or no processor is free for them. A program that counts its threads after a fork, as CPython does, then
-/// sees them.
+/// disk is slower than this, or no processor is free for them. A program that counts its threads
+/// after a fork, as CPython does, then sees them.
 const PAUSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The threads of sources, which also stop during a fork. A child has none until it starts one.

@@ -148,7 +148,6 @@ impl Worker {
 
     /// Stops the thread after its current piece of work. Returns whether it was running.
     pub fn stop(&self) -> bool {
-        self.is_paused.store(false, Ordering::SeqCst);
         self.finish(None)
     }
 
@@ -157,6 +156,10 @@ impl Worker {
     fn finish(&self, deadline: Option<Instant>) -> bool {
         // Stay locked until the thread has ended, because a new thread would take its requests.
         let mut slot = lock(&self.thread);
+        if deadline.is_none() {
+            // A fork that is in progress must not restart the thread.
+            self.is_paused.store(false, Ordering::SeqCst);
+        }
         let Some(thread) = slot.take() else { return false };
         self.is_listening.store(false, Ordering::SeqCst);
         self.transition(RUNNING, STOPPING);
