@@ -108,19 +108,26 @@ def test_check_repeats_only_what_a_change_affects(tmp_path: Path) -> None:
         [tests] = [line for line in started if line.startswith("nextest run")]
         return {option for option in tests.split() if option.startswith(("--package", "--work"))}
 
+    def change(source: Path) -> None:
+        """Makes `source` newer than each stamp: the clock of files ticks every few milliseconds."""
+        stamps = (tmp_path / "target/stamps").iterdir()
+        newest = max(stamp.stat().st_mtime_ns for stamp in stamps)
+        while source.stat().st_mtime_ns <= newest:
+            source.touch()
+
     started = check()
     assert any(line.startswith("clippy --workspace") for line in started)
     assert tested(started) == {"--workspace"}
     assert check() == []
 
-    sources[1].touch()
+    change(sources[1])
     started = check()
     assert any(line.startswith("clippy --workspace") for line in started)
     assert tested(started) == {"--package=second", *COMPANIONS}
     assert not any("mypy" in line for line in started)
 
     for source in sources:
-        source.touch()
+        change(source)
     assert tested(check()) == {"--package=first", "--package=second", *COMPANIONS}
 
 
