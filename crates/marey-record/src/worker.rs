@@ -16,9 +16,6 @@ pub const STOP: u32 = 1;
 /// Rust's default stack size.
 const STACK_BYTES: usize = 2 << 20;
 
-/// The longest time that a fork or an exit waits for the kernel to forget a thread that has ended.
-const REMOVAL_TIMEOUT: Duration = Duration::from_millis(100);
-
 /// State of a worker: it runs.
 const RUNNING: u32 = 0;
 /// State of a worker: it was asked to end. Until it obeys, the request can be withdrawn.
@@ -42,7 +39,7 @@ pub(crate) fn is_worker_thread() -> bool {
 pub struct Worker {
     name: &'static str,
     run: fn(),
-    /// Its value is its id in the kernel.
+    /// The thread returns its id in the kernel.
     thread: Mutex<Option<JoinHandle<u64>>>,
     requests: Requests,
     /// Makes a thread that waits for something else than requests look at the requests.
@@ -224,10 +221,12 @@ impl Worker {
 /// `pthread_join(3)` has returned. CPython warns of a fork if the kernel lists another thread.
 #[expect(clippy::disallowed_methods, reason = "nothing can wait for the kernel to remove a thread")]
 fn wait_for_removal(thread_id: u64) {
-    const INTERVAL: Duration = Duration::from_micros(50);
-    let deadline = Instant::now() + REMOVAL_TIMEOUT;
-    while os::is_thread(thread_id) && Instant::now() < deadline {
-        std::thread::sleep(INTERVAL);
+    /// A debugger that does not collect the thread keeps it in the list.
+    const TIMEOUT: Duration = Duration::from_millis(100);
+    const PAUSE: Duration = Duration::from_micros(50);
+    let start = Instant::now();
+    while os::is_thread(thread_id) && start.elapsed() < TIMEOUT {
+        std::thread::sleep(PAUSE);
     }
 }
 
