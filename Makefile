@@ -22,6 +22,8 @@ VENV_READY := $(VENV)/.requirements-$(firstword $(shell cat $(REQUIREMENTS) | sh
 STAMPS := target/stamps
 FUZZ_SECS ?= 300
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# The profile of Cargo.toml with which lints and tests share what a release has compiled.
+TESTED := bench
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 DEMO := build/demo
 
@@ -188,7 +190,7 @@ $(STAMPS)/fmt: $(RUST) rustfmt.toml
 	$(stamp)
 
 $(STAMPS)/clippy: $(RUST)
-	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --profile $(TESTED) $(LOCKED) -- -D warnings
 	$(stamp)
 
 # libFuzzer is C++.
@@ -226,9 +228,9 @@ $(STAMPS)/cargo-test: export MAREY_TEST_PYTHON := $(abspath $(PY))
 $(STAMPS)/cargo-test: $(RUST)
 	@mkdir -p $(STAMPS)
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    $(CARGO) test --workspace --doc $(LOCKED); \
-	    $(CARGO) nextest run --workspace --no-fail-fast $(LOCKED) $(call log,cargo-test); \
-	else $(CARGO) test --workspace $(LOCKED) $(call log,cargo-test); fi
+	    $(CARGO) test --workspace --doc --profile $(TESTED) $(LOCKED); \
+	    $(CARGO) nextest run --workspace --cargo-profile $(TESTED) --no-fail-fast $(LOCKED) $(call log,cargo-test); \
+	else $(CARGO) test --workspace --profile $(TESTED) $(LOCKED) $(call log,cargo-test); fi
 	touch $(STAMPS)/crates
 	$(stamp)
 
@@ -289,6 +291,6 @@ $(VENV)/.demo: | $(PY)
 $(STAMPS)/crates: export MAREY_TEST_PYTHON := $(abspath $(PY))
 $(STAMPS)/crates: $(RUST)
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    $(CARGO) nextest run $(changed-crates) --no-fail-fast --no-tests pass $(LOCKED); \
-	else $(CARGO) test --workspace $(LOCKED); fi
+	    $(CARGO) nextest run $(changed-crates) --cargo-profile $(TESTED) --no-fail-fast --no-tests pass $(LOCKED); \
+	else $(CARGO) test --workspace --profile $(TESTED) $(LOCKED); fi
 	$(stamp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -136,9 +137,21 @@ def test_check_compiles_no_library_again_with_other_features() -> None:
     assert features(*COMPANIONS) <= features("--workspace")
 
 
-def features(*selection: str) -> set[str]:
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
+def test_the_wheel_compiles_no_library_again_after_the_tests() -> None:
+    assert features("--package=marey-engine", edges="normal,build") <= features("--workspace")
+
+
+def test_the_tests_compile_each_crate_of_the_workspace_without_optimisation() -> None:
+    profile = (ROOT / "Cargo.toml").read_text().partition("[profile.bench.package]")[2]
+    unoptimised = re.findall(r"^([a-z-]+) = { opt-level = 0,", profile, re.MULTILINE)
+    crates = [path.parent.name for path in ROOT.glob("crates/*/Cargo.toml")]
+    assert unoptimised == sorted([*crates, "xtask"])
+
+
+def features(*selection: str, edges: str = "normal,build,dev") -> set[str]:
     """Returns what Cargo compiles for a selection of crates: each package with its features."""
     command = ["cargo", "tree", "--locked", "--offline", *selection]
-    command += ["--edges=normal,build,dev", "--prefix=none", "--format={p} {f}"]
+    command += [f"--edges={edges}", "--prefix=none", "--format={p} {f}"]
     tree = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return {line.removesuffix(" (*)") for line in tree.stdout.splitlines()}

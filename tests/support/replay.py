@@ -39,7 +39,7 @@ def _find_or_build(package: str, variable: str) -> Path | None:
         return Path(path).absolute()
     if shutil.which("cargo") is None:
         return None
-    command = ["cargo", "build", "--release", "--package", package]
+    command = ["cargo", "build", "--profile", "double", "--package", package]
     process = subprocess.run(
         [*command, "--message-format", "json"],
         cwd=ROOT,
