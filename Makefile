@@ -22,7 +22,7 @@ VENV_READY := $(VENV)/.requirements-$(firstword $(shell cat $(REQUIREMENTS) | sh
 STAMPS := target/stamps
 FUZZ_SECS ?= 300
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# The profile of Cargo.toml with which lints and tests share what a release has compiled.
+# The profile of Cargo.toml with which tests share what a release has compiled.
 TESTED := bench
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 DEMO := build/demo
@@ -190,7 +190,7 @@ $(STAMPS)/fmt: $(RUST) rustfmt.toml
 	$(stamp)
 
 $(STAMPS)/clippy: $(RUST)
-	$(CARGO) clippy --workspace --all-targets --profile $(TESTED) $(LOCKED) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	$(stamp)
 
 # libFuzzer is C++.
