@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from marey import _torch_inputs
 from programs import marey_command, run_command
+from replay import build_library
 from torch_programs import run_plain, shape
 
 pytest.importorskip("torch")
@@ -259,6 +260,107 @@ def test_forks_errors_and_pauses_among_fifty_threads_lose_nothing_silently() -> 
     # A full buffer is a loss; a scope that nobody closes would be a fault.
     causes: list[Any] = [cause for (cause,) in run.sql("SELECT cause FROM losses").rows()]
     assert {"unmatched_exits", "stuck_threads", "nodes", "names"}.isdisjoint(causes)
+
+
+SLOW_LOCKS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Of the slow thread: milliseconds before it takes a lock of PyTorch, and with the lock. */
+static _Thread_local int before_ms, holding_ms;
+static atomic_int has_come, is_forking, has_locked;
+
+static void before_fork(void) {
+    is_forking = 1; /* After marey's handler, which was registered later. */
+    for (int i = 0; i < 1000 && has_come && !has_locked; i++) usleep(1000);
+}
+
+__attribute__((constructor)) static void load(void) { pthread_atfork(before_fork, NULL, NULL); }
+
+static long now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void be_slow(int before, int holding) { before_ms = before, holding_ms = holding; }
+int coming(void) { return has_come; }
+int locked(void) { return has_locked; }
+
+int pthread_mutex_lock(pthread_mutex_t *mutex) {
+    static int (*lock)(pthread_mutex_t *);
+    Dl_info caller;
+    if (!lock) lock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    if (!holding_ms || !dladdr(__builtin_return_address(0), &caller) ||
+        !strstr(caller.dli_fname, "libtorch_cpu"))
+        return lock(mutex);
+    has_come = 1;
+    for (long end = now_ms() + before_ms; now_ms() < end && !is_forking;) {}
+    int failure = lock(mutex);
+    has_locked = 1;
+    usleep(holding_ms * 1000);
+    holding_ms = 0;
+    return failure;
+}
+"""
+
+FORK_BESIDE_A_SLOW_THREAD = """
+import ctypes, os, signal, sys, threading
+import marey
+import marey.torch
+import torch
+
+before_ms, is_reached = int(sys.argv[1]), sys.argv[2]
+library = ctypes.CDLL(os.environ["LD_PRELOAD"])
+x = torch.ones(4)
+torch.relu(x)
+marey.torch.enable(operators=True)
+session = marey.start("slow", data="trace")
+changed = threading.Event()
+
+def work():
+    torch.relu(x)
+    changed.wait()
+    library.be_slow(before_ms, 300)
+    torch.relu(x)
+
+thread = threading.Thread(target=work)
+thread.start()
+torch.relu(x)
+marey.deactivate(session)
+marey.activate(session)
+changed.set()
+while not getattr(library, is_reached)():
+    pass
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    torch.relu(x)
+    beside = threading.Thread(target=torch.relu, args=(x,))
+    beside.start()
+    beside.join()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread.join()
+marey.finalize(session)
+"""
+
+
+@pytest.mark.parametrize(("before_ms", "is_reached"), [("0", "locked"), ("30", "coming")])
+def test_a_child_does_not_wait_for_a_lock_of_pytorch_that_another_thread_held(
+    tmp_path: Path, before_ms: str, is_reached: str
+) -> None:
+    library = build_library(str(tmp_path / "slow_locks.so"), SLOW_LOCKS)
+    done = run_command(
+        *(sys.executable, "-c", FORK_BESIDE_A_SLOW_THREAD, before_ms, is_reached),
+        LD_PRELOAD=str(library),
+    )
+    assert (done.exit_code, done.stdout) == (0, "7\n"), done.stderr
 
 
 def test_an_exit_in_the_middle_of_an_operator_is_the_program_s(tmp_path: Path) -> None:

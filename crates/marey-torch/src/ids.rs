@@ -20,7 +20,7 @@ pub fn start() -> Result<(), Unavailable> {
         let library = LIBRARY.get_or_init(|| loaded_library);
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
         // this crate has made sure.
-        *handle = Some(unsafe { (library.add_callback)(Registration::numbering()) });
+        *handle = Some(unsafe { library.add(Registration::numbering()) });
     }
     Ok(())
 }
@@ -29,7 +29,6 @@ pub fn start() -> Result<(), Unavailable> {
 pub fn stop() {
     let mut handle = HANDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if let (Some(handle), Some(library)) = (handle.take(), LIBRARY.get()) {
-        // SAFETY: a handle that `add_callback` returned and that was not removed.
-        unsafe { (library.remove_callback)(handle) };
+        library.remove(handle);
     }
 }

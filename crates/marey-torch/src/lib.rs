@@ -19,6 +19,7 @@
 
 pub mod autograd;
 mod callbacks;
+mod fork;
 pub mod ids;
 pub mod inputs;
 mod library;

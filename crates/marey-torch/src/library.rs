@@ -1,6 +1,7 @@
 //! The functions of `libtorch_cpu.so` for observers of operators, `ATen/record_function.h` in its
 //! source.
 
+use crate::fork;
 use std::ffi::{CStr, c_char, c_void};
 
 /// `at::RecordFunction`. Only its address is used here.
@@ -72,14 +73,19 @@ impl Registration {
     /// Returns a registration by which every observed function gets a number. PyTorch calls no
     /// function of it, as both are null.
     pub(crate) fn numbering() -> Self {
+        Self { observed_kinds: [true; NUM_KINDS], needs_ids: true, ..Self::unobserving() }
+    }
+
+    /// Returns a registration that observes nothing.
+    pub(crate) fn unobserving() -> Self {
         Self {
             start: None,
             end: None,
             sampling_probability: 1.0,
-            observed_kinds: [true; NUM_KINDS],
+            observed_kinds: [false; NUM_KINDS],
             needs_inputs: false,
             needs_outputs: false,
-            needs_ids: true,
+            needs_ids: false,
         }
     }
 }
@@ -89,7 +95,9 @@ impl Registration {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Library {
     /// `at::addGlobalCallback`: returns a handle. Takes effect on each thread at the next operator.
-    pub(crate) add_callback: unsafe extern "C" fn(registration: Registration) -> u64,
+    add_callback: unsafe extern "C" fn(registration: Registration) -> u64,
+    /// `at::addThreadLocalCallback`: the same, for the calling thread.
+    pub(crate) add_thread_callback: unsafe extern "C" fn(registration: Registration) -> u64,
     /// `at::removeCallback`. Functions in progress still call `end`.
     pub(crate) remove_callback: unsafe extern "C" fn(handle: u64),
     /// `at::RecordFunction::name`: a C string that is valid while the function is observed. For an
@@ -113,6 +121,23 @@ pub enum Unavailable {
 }
 
 impl Library {
+    /// Registers callbacks for all threads and returns their handle.
+    ///
+    /// # Safety
+    /// The registration has the layout of this version of PyTorch.
+    pub(crate) unsafe fn add(&self, registration: Registration) -> u64 {
+        fork::note_change();
+        // SAFETY: guaranteed by the caller.
+        unsafe { (self.add_callback)(registration) }
+    }
+
+    /// Removes the callbacks with a handle that [`Library::add`] has returned.
+    pub(crate) fn remove(&self, handle: u64) {
+        fork::note_change();
+        // SAFETY: PyTorch ignores a handle that it does not know.
+        unsafe { (self.remove_callback)(handle) }
+    }
+
     /// Finds the functions in the copy of the library that this process has loaded.
     pub(crate) fn find() -> Result<Self, Unavailable> {
         // SAFETY: a C string. With `RTLD_NOLOAD` no initialiser runs.
@@ -131,6 +156,8 @@ impl Library {
             optional(symbol).ok_or(Unavailable::NoSymbol(symbol.to_str().unwrap_or_default()))
         };
         let add = required(c"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE")?;
+        let add_for_thread =
+            required(c"_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE")?;
         let remove = required(c"_ZN2at14removeCallbackEm")?;
         let name = required(c"_ZNK2at14RecordFunction4nameEv")?;
         let current_thread = required(c"_ZN2at14RecordFunction15currentThreadIdEv")?;
@@ -143,6 +170,10 @@ impl Library {
                 add_callback: transmute::<*mut c_void, unsafe extern "C" fn(Registration) -> u64>(
                     add,
                 ),
+                add_thread_callback: transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(Registration) -> u64,
+                >(add_for_thread),
                 remove_callback: transmute::<*mut c_void, unsafe extern "C" fn(u64)>(remove),
                 name: transmute::<
                     *mut c_void,

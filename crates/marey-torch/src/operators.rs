@@ -28,7 +28,7 @@ pub fn start(fields: AutogradFields) -> Result<(), Unavailable> {
     for registration in callbacks::registrations() {
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
         // this crate has made sure.
-        handles.push(unsafe { (library.add_callback)(registration) });
+        handles.push(unsafe { library.add(registration) });
     }
     shapes::start();
     Ok(())
@@ -40,7 +40,6 @@ pub fn stop() {
     let Some(library) = LIBRARY.get() else { return };
     shapes::stop();
     for handle in handles.drain(..) {
-        // SAFETY: a handle that `add_callback` returned and that was not removed.
-        unsafe { (library.remove_callback)(handle) };
+        library.remove(handle);
     }
 }

@@ -153,13 +153,12 @@ impl Sampler {
         let registration = callbacks::inputs_registration(probability);
         // SAFETY: the registration has the layout of this version of PyTorch, as the caller of
         // this crate has made sure.
-        self.handle = Some(unsafe { (library.add_callback)(registration) });
+        self.handle = Some(unsafe { library.add(registration) });
     }
 
     fn unregister(&mut self) {
         if let (Some(handle), Some(library)) = (self.handle.take(), LIBRARY.get()) {
-            // SAFETY: a handle that `add_callback` returned and that was not removed.
-            unsafe { (library.remove_callback)(handle) };
+            library.remove(handle);
         }
     }
 }
