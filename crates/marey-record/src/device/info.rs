@@ -96,6 +96,6 @@ pub(crate) fn device_json(device: &DeviceInfo) -> String {
 }
 
 /// Takes the locks for the duration of a fork.
-pub(super) fn lock_for_fork() -> impl Sized {
+pub(crate) fn lock_for_fork() -> impl Sized {
     (lock(&DEVICES), lock(&NOTES))
 }

@@ -30,7 +30,9 @@ pub use marey_model::spool::{ActivityKind, Detail};
 
 pub(crate) use self::capture::{CaptureSite, capture_site};
 pub(crate) use self::decoder::JoinedActivity;
-pub(crate) use self::info::{Note, device, device_json, devices, notes};
+pub(crate) use self::info::{
+    Note, device, device_json, devices, lock_for_fork as lock_info_for_fork, notes,
+};
 pub(crate) use self::launches::{Launch, Launches};
 pub(crate) use self::sessions::{
     add_final_to_tree, add_to_tree, begin_child, begin_epoch, begin_phase, begin_session,

@@ -5,7 +5,7 @@ use super::decoder::Activity;
 use super::join::{LaunchTable, Launched};
 use super::sums::{KernelKey, Sums};
 use super::threads::LaunchingThreads;
-use super::{capture, info, source};
+use super::{capture, source};
 use crate::control::{CONTROL, slots};
 use crate::lock::{Locked, lock};
 use crate::losses;
@@ -318,7 +318,7 @@ pub(crate) fn begin_epoch() {
 
 /// Takes the locks for the duration of a fork.
 pub(crate) fn lock_for_fork() -> impl Sized + use<> {
-    (devices(), lock(&ENDED_THREADS), capture::lock_for_fork(), info::lock_for_fork())
+    (devices(), lock(&ENDED_THREADS), capture::lock_for_fork())
 }
 
 /// Resets the state in the child of a fork, which has launched nothing.

@@ -19,6 +19,8 @@ pub(crate) fn lock_for_fork() -> impl Sized + use<> {
         trace::lock_for_fork(),
         writing::lock_for_fork(),
         registry::lock_for_fork(),
+        // The spool reads devices and notes with the tracer locked.
+        device::lock_info_for_fork(),
     )
 }
 

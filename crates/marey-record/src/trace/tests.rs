@@ -1,12 +1,13 @@
 use super::request_drain;
 use super::spool::Spool;
 use super::tracer::TRACER;
-use crate::api;
 use crate::lock::lock;
 use crate::output::Format;
 use crate::session::SessionOptions;
+use crate::{api, device, os, recorder};
 use marey_model::context::NodeKind;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 fn enter_and_exit(name: &str) {
     api::enter(api::intern(name), NodeKind::Scope);
@@ -103,4 +104,30 @@ fn a_hanging_disk_blocks_neither_ending_threads_nor_forks() {
     let paths = api::finalize(session, None).unwrap();
     let spools = paths[0].join("spool").read_dir().unwrap();
     assert_eq!(spools.count(), 6);
+}
+
+#[test]
+fn a_fork_that_waits_for_the_tracer_keeps_no_lock_that_the_spool_takes() {
+    let tracer = lock(&TRACER);
+    let (thread_id, forking_thread) = mpsc::sync_channel(1);
+    let take_locks = move || {
+        thread_id.send(os::thread_id()).unwrap();
+        drop(recorder::lock_for_fork());
+    };
+    let forking = std::thread::Builder::new().spawn(take_locks).unwrap();
+    let stat = format!("/proc/self/task/{}/stat", forking_thread.recv().unwrap());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+        std::thread::yield_now();
+    }
+    let (done, is_done) = mpsc::sync_channel(1);
+    let read = move || {
+        drop((device::devices(), device::notes()));
+        done.send(()).unwrap();
+    };
+    let reading = std::thread::Builder::new().spawn(read).unwrap();
+    let is_read = is_done.recv_timeout(Duration::from_secs(10));
+    drop(tracer);
+    forking.join().unwrap();
+    reading.join().unwrap();
+    assert_eq!(is_read, Ok(()));
 }
