@@ -71,6 +71,7 @@ ABORTS = """
 #include <stdlib.h>
 #define EXPORT(name) __attribute__((visibility("default"))) void name(void) { abort(); }
 EXPORT(_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE)
+EXPORT(_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE)
 EXPORT(_ZN2at14removeCallbackEm)
 EXPORT(_ZNK2at14RecordFunction4nameEv)
 EXPORT(_ZN2at14RecordFunction15currentThreadIdEv)
@@ -321,16 +322,18 @@ x = torch.ones(4)
 torch.relu(x)
 marey.torch.enable(operators=True)
 session = marey.start("slow", data="trace")
-changed = threading.Event()
+ready, changed = threading.Event(), threading.Event()
 
 def work():
     torch.relu(x)
+    ready.set()
     changed.wait()
     library.be_slow(before_ms, 300)
     torch.relu(x)
 
 thread = threading.Thread(target=work)
 thread.start()
+ready.wait()
 torch.relu(x)
 marey.deactivate(session)
 marey.activate(session)
