@@ -16,7 +16,7 @@ from typing import Any
 import marey
 import marey.torch
 import pytest
-from marey import _torch_hooks, _torch_overhead
+from marey import _torch_hooks, _torch_overhead, _torch_patches
 from marey._torch_overhead import BASELINE_STEPS, FIRST_RECORDED_STEPS, MIN_BLOCKS, Cost, is_above
 from programs import marey_command, run_command, run_marey
 from trace_files import traced
@@ -48,7 +48,11 @@ for _ in range({steps}):
 
 
 @pytest.fixture(autouse=True)
-def no_hooks_afterwards() -> Iterator[None]:
+def no_hooks_around() -> Iterator[None]:
+    if (calls := _torch_hooks._module_calls) is not None:
+        # Earlier tests of this process may have used up the removals of the method.
+        calls._removals_left = _torch_patches._MAX_REMOVALS
+        calls._remove()
     yield
     marey.torch.disable()
 
