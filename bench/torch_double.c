@@ -33,6 +33,12 @@ uint64_t _ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE(registration_t r
     return (uint64_t)num_callbacks++;
 }
 
+/* Called at forks. The benchmark does not fork. */
+uint64_t _ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE(registration_t registration) {
+    (void)registration;
+    abort();
+}
+
 void _ZN2at14removeCallbackEm(uint64_t handle) {
     (void)handle;
 }
