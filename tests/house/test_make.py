@@ -15,6 +15,7 @@ MAKEFILE = ROOT / "Makefile"
 INPUTS = ("README.md", "Cargo.toml", "clippy.toml", "pyproject.toml", "setup.py")
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -132,12 +133,12 @@ def test_check_repeats_only_what_a_change_affects(tmp_path: Path) -> None:
     assert tested(check()) == {"--package=first", "--package=second", *COMPANIONS}
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
+@needs_cargo
 def test_check_compiles_no_library_again_with_other_features() -> None:
     assert features(*COMPANIONS) <= features("--workspace")
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
+@needs_cargo
 def test_the_wheel_compiles_no_library_again_after_the_tests() -> None:
     assert features("--package=marey-engine", edges="normal,build") <= features("--workspace")
 

@@ -6,7 +6,6 @@
 //! in the child only after a further change.
 
 use crate::callbacks::LIBRARY;
-use crate::library::Registration;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant};
@@ -43,12 +42,7 @@ extern "C" fn before_fork() {
     while nanos() < settled && another_thread_runs() {
         std::thread::sleep(PAUSE);
     }
-    // SAFETY: the registration has the layout of this version of PyTorch, as that of the change had. PyTorch
-    // adds it to the list of this thread, for which the thread reads the list of all threads.
-    unsafe {
-        let handle = (library.add_thread_callback)(Registration::unobserving());
-        (library.remove_callback)(handle);
-    }
+    library.read_callbacks();
 }
 
 /// Whether the kernel runs another thread of this process, or would if a processor were free.
@@ -57,7 +51,7 @@ fn another_thread_runs() -> bool {
     // SAFETY: a system call without arguments that always succeeds.
     let own_id = unsafe { libc::gettid() }.to_string();
     threads.flatten().filter(|thread| thread.file_name() != *own_id).any(|thread| {
-        // The state follows the name, which may contain parentheses. A page that is read is a wait of its own.
+        // The state follows the name, which may contain parentheses. D is the wait for a page of memory.
         std::fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| {
             stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['R', 'D']))
         })

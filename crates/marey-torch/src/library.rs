@@ -90,16 +90,18 @@ impl Registration {
     }
 }
 
+type AddCallback = unsafe extern "C" fn(registration: Registration) -> u64;
+
 /// The functions of the loaded library. They are valid for the life of the process, because Python
 /// never unloads PyTorch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Library {
     /// `at::addGlobalCallback`: returns a handle. Takes effect on each thread at the next operator.
-    add_callback: unsafe extern "C" fn(registration: Registration) -> u64,
+    add_callback: AddCallback,
     /// `at::addThreadLocalCallback`: the same, for the calling thread.
-    pub(crate) add_thread_callback: unsafe extern "C" fn(registration: Registration) -> u64,
+    add_thread_callback: AddCallback,
     /// `at::removeCallback`. Functions in progress still call `end`.
-    pub(crate) remove_callback: unsafe extern "C" fn(handle: u64),
+    remove_callback: unsafe extern "C" fn(handle: u64),
     /// `at::RecordFunction::name`: a C string that is valid while the function is observed. For an
     /// operator of the dispatcher it belongs to the operator's schema.
     pub(crate) name: unsafe extern "C" fn(function: *const RecordFunction) -> *const c_char,
@@ -138,6 +140,16 @@ impl Library {
         unsafe { (self.remove_callback)(handle) }
     }
 
+    /// Makes the calling thread read the list of callbacks, as its next operator would.
+    pub(crate) fn read_callbacks(&self) {
+        // SAFETY: marey adds callbacks only where the layout of a registration is known. PyTorch ignores a
+        // handle that it does not know.
+        unsafe {
+            let handle = (self.add_thread_callback)(Registration::unobserving());
+            (self.remove_callback)(handle);
+        }
+    }
+
     /// Finds the functions in the copy of the library that this process has loaded.
     pub(crate) fn find() -> Result<Self, Unavailable> {
         // SAFETY: a C string. With `RTLD_NOLOAD` no initialiser runs.
@@ -156,7 +168,7 @@ impl Library {
             optional(symbol).ok_or(Unavailable::NoSymbol(symbol.to_str().unwrap_or_default()))
         };
         let add = required(c"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE")?;
-        let add_for_thread =
+        let add_to_thread =
             required(c"_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE")?;
         let remove = required(c"_ZN2at14removeCallbackEm")?;
         let name = required(c"_ZNK2at14RecordFunction4nameEv")?;
@@ -167,13 +179,8 @@ impl Library {
         unsafe {
             use std::mem::transmute;
             Ok(Self {
-                add_callback: transmute::<*mut c_void, unsafe extern "C" fn(Registration) -> u64>(
-                    add,
-                ),
-                add_thread_callback: transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(Registration) -> u64,
-                >(add_for_thread),
+                add_callback: transmute::<*mut c_void, AddCallback>(add),
+                add_thread_callback: transmute::<*mut c_void, AddCallback>(add_to_thread),
                 remove_callback: transmute::<*mut c_void, unsafe extern "C" fn(u64)>(remove),
                 name: transmute::<
                     *mut c_void,
